@@ -129,7 +129,7 @@ class Comparison:
         self._reworded: set[str] = set()
         if step_name is not None:
             if options.get("phase") is not None:
-                raise EtqError("the calls of an annotation have no phases: leave out --step-name or --phase")
+                raise EtqError("the calls of an annotation have no phases: leave out step_name (--step-name) or phase")
             history = options.get("history")
             steps_by_name(warehouse, [base, new, *([] if history is None else [history])], step_name)
 

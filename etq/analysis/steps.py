@@ -33,9 +33,8 @@ def steps_by_name(warehouse: Answers, selectors: list[str], step_name: str) -> N
     captures = {row[0]: row for side in selectors for row in warehouse.rows(_CAPTURES, side=side)[1]}
     for key, name, format in captures.values():
         if format != "torch_trace":
-            raise ArgumentError(
-                f"{name} is not a PyTorch trace, so it has no annotations: compare it without --step-name"
-            )
+            why = "is not a PyTorch trace, so it has no annotations"
+            raise ArgumentError(f"{name} {why}: compare it without step_name (--step-name)")
         if not warehouse.rows("SELECT 1 FROM _annotation_steps($key, $name) LIMIT 1", key=key, name=step_name)[1]:
             labels = [label for (label,) in warehouse.rows(_ANNOTATIONS, key=key)[1]]
             known = f"annotations are {', '.join(labels[:10])}" if labels else "it has no annotations"

@@ -115,7 +115,9 @@ class Repository:
         except EtqError:
             shown = displayed(os.fspath(self._folder))
             what = f"has no commit {displayed(commit)}, which a capture is labelled with"
-            raise EtqError(f"{shown}: {what}; leave out --label-git, or give a label commit_time, too") from None
+            raise EtqError(
+                f"{shown}: {what}; leave out label_git (--label-git), or give a label commit_time, too"
+            ) from None
         return dict(zip(("commit_time",), line.split()[1:], strict=False))
 
 
@@ -178,7 +180,7 @@ def labels_of_path(path: str, pattern: str) -> dict[str, str]:
         if short != long:
             raise EtqError(
                 f"{displayed(path)}: fits the pattern {pattern} in more than one way: {{{key}}} may be {short!r} or "
-                f"{long!r}; give labels with --label"
+                f"{long!r}; give the label itself (--label)"
             )
     return {key: value for key, value in zip(keys, ways[0].groups(), strict=True) if key}
 
@@ -274,7 +276,7 @@ def _git(folder: str | os.PathLike[str], *arguments: str, without: Sequence[str]
             if not isinstance(error, subprocess.TimeoutExpired):
                 raise
             what = f"git gave no answer within {_GIT_SECONDS} s: look for pipes and devices in the repository"
-            raise EtqError(f"{shown}: {what}, or give --label commit=...") from None
+            raise EtqError(f"{shown}: {what}, or give a label commit (--label)") from None
     if git.returncode != 0:
         message = errors.decode(errors="backslashreplace").strip().removeprefix("fatal: ").split("\n")[0]
         raise EtqError(f"{shown}: git failed: {message or f'it ended with {git.returncode}'}")

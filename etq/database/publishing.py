@@ -74,7 +74,7 @@ def new_file(path: str, *, overwrite: bool = True) -> Iterator[str]:
             else:
                 publish_new(written, target)
     except FileExistsError as error:
-        raise EtqError(f"{path}: exists; overwrite it with --force") from error
+        raise EtqError(f"{path}: exists; overwrite it with overwrite=True (--force)") from error
     except OSError as error:
         raise _not_written(path, error) from error
 

@@ -68,7 +68,7 @@ def _check_output(source: str, target: str, overwrite: bool) -> None:
     if os.path.exists(target) and not Path(target).is_file():
         raise WarehouseError(f"{target}: not a file; name another one")
     if os.path.exists(target) and not overwrite:
-        raise WarehouseError(f"{target}: exists; overwrite it with --force")
+        raise WarehouseError(f"{target}: exists; overwrite it with overwrite=True (--force)")
     check_free(target)
     if not Path(target).parent.is_dir():
         raise WarehouseError(f"{target}: {NO_FOLDER}")

@@ -173,7 +173,8 @@ def _check_has_given(connection: duckdb.DuckDBPyConnection, capture_id: int, nam
     query = "SELECT 1 FROM findings AS f WHERE f.capture_id = ? AND list_contains(?::VARCHAR[], f.rule) LIMIT 1"
     if not options.graph_captures and connection.execute(query, [capture_id, [*OF_GIVEN]]).fetchall():
         raise ArgumentError(
-            f"{name} was read with a capture of its graphs; give that again with the new sizes: --graph-capture TRACE"
+            f"{name} was read with a capture of its graphs; give that again with the new sizes: "
+            "graph_captures (--graph-capture)"
         )
 
 

@@ -104,7 +104,7 @@ def test_what_is_refused(tmp_path: Path) -> None:
     path, there = tmp_path / "lab.duckdb", tmp_path / "there.duckdb"
     filled(path)
     there.write_bytes(b"mine")
-    assert f"{there}: exists; overwrite it with --force" in refusal(path, there)
+    assert f"{there}: exists; overwrite it with overwrite=True (--force)" in refusal(path, there)
     link, dangling, twin = tmp_path / "link.duckdb", tmp_path / "dangling.duckdb", tmp_path / "twin.duckdb"
     pipe, copy, nothing = tmp_path / "pipe.duckdb", tmp_path / "copy.duckdb", tmp_path / "no.duckdb"
     link.symlink_to(there)

@@ -266,7 +266,7 @@ def test_steps_of_a_phase_are_samples(warehouse: Warehouse) -> None:
         etq.QueryError, match="(base|new) has no step of phase mixed to compare: steps of vLLM and SGLang have"
     ):
         rows_of(warehouse, "FROM compare_ops('base', 'new', phase := 'mixed')")
-    with pytest.raises(etq.EtqError, match="an annotation have no phases: leave out --step-name or --phase"):
+    with pytest.raises(etq.EtqError, match="an annotation have no phases: leave out step_name"):
         Comparison(warehouse, "base", "new", {**OPTIONS, "phase": "decode"}, "aten::conv2d")
 
 

@@ -40,7 +40,7 @@ def test_patterns(path: str, pattern: str, expected: dict[str, str]) -> None:
     ("pattern", "message"),
     [
         ("{model}/{device}.bin", r"lab/a-b-c.etdp: the path doesn't end as the pattern {model}/{device}.bin does"),
-        ("{model}-{device}.etdp", r"in more than one way: {model} may be 'a' or 'a-b'; give labels with --label"),
+        ("{model}-{device}.etdp", r"in more than one way: {model} may be 'a' or 'a-b'; give the label itself"),
         ("x.etdp", "it has no {key}, as in"), ("{}.etdp", "it has no {key}, as in"), ("{a}/{a}", "it has {a} twice"),
         ("{a", "an unmatched brace; write {{ for a brace"), ("//{model}/x.etdp", "doesn't end as the pattern"),
         ("a}{b}", "an unmatched brace"),

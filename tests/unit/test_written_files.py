@@ -188,7 +188,7 @@ def test_a_full_disk_leaves_the_old_file(
 
 def test_a_file_that_is_made_meanwhile_stays(tmp_path: Path) -> None:
     path = tmp_path / "out"
-    with pytest.raises(EtqError, match="out: exists; overwrite it with --force"):  # noqa: SIM117
+    with pytest.raises(EtqError, match="out: exists; overwrite it with overwrite=True"):  # noqa: SIM117
         with new_file(str(path), overwrite=False) as written:
             Path(written).write_text("new")
             path.write_text("another's")
