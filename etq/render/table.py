@@ -32,7 +32,7 @@ _LINES: Final = 8
 _PIECE: Final = re.compile(r"[^_ ]+_*|_+")
 _LONGEST_LIST: Final = 12
 # Matches the hash of a git commit. git also accepts its first digits.
-_COMMIT: Final = re.compile(r"\b([0-9a-f]{8})[0-9a-f]{32}\b")
+_COMMIT: Final = re.compile(r"\b([0-9a-f]{12})[0-9a-f]{28}\b")
 # Significant digits of the largest number of a column, and of percentages.
 _DIGITS: Final = 4
 _DIGITS_OF_PERCENT: Final = 3
@@ -174,14 +174,14 @@ def _with_short_names(rows: Rows) -> Rows:
 
 
 def _short(texts: Iterable[str]) -> dict[str, str]:
-    """Return the shown form of each text: names of kernels folded, hashes of git commits cut to their first digits."""
+    """Return the shown form of each text: names of kernels folded, hashes of git commits cut to their first 12 digits."""
     names = short_names(texts)
     short = {text: with_short_commits(name) for text, name in names.items()}
     return short if len(set(short.values())) == len(short) else names
 
 
 def with_short_commits(text: str) -> str:
-    """Return a text with only the first digits of git commits' hashes."""
+    """Return a text with only the first 12 digits of git commits' hashes."""
     return _COMMIT.sub(r"\1…", text)
 
 

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 import etq
+from etq.analysis.series import short
+from etq.render.table import with_short_commits
 from etq.warehouse.warehouse import Warehouse
 from tests.browser.driver import ActionChains, By, Keys, WebDriver
 from tests.browser.pages import cells, columns, drawn, near, number, opened, plotted, screen, texts, told, written
@@ -133,6 +135,12 @@ def test_how_numbers_are_written(page: WebDriver) -> None:
         *(f"167.0{space}µs", f"16.50{space}µs", f"12{space}µs", f"1,235{space}µs", f"94.10{space}%", f"100{space}%"),
         *(1, 1, None, "<0.1", "0.0", "1,448.3"),
     ]
+
+
+def test_commits_have_12_digits_everywhere(page: WebDriver) -> None:
+    commit = "0123456789abcdef0123456789abcdef01234567"
+    shown = [short(commit), with_short_commits(commit).removesuffix("…")]
+    assert [*shown, page.execute_script("return etq.shortHash(arguments[0])", commit)] == ["0123456789ab"] * 3
 
 
 def test_events_over_runs(page: WebDriver, lab: Warehouse, typical: set[int]) -> None:

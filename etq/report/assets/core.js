@@ -54,8 +54,8 @@ globalThis.etq = {
     return text.length > most ? `${text.slice(0, most - 1 - half)}…${text.slice(-half)}` : text;
   },
 
-  // A commit's hash as git shortens it; other texts are unchanged.
-  shortHash: (text) => (/^[0-9a-f]{16,}$/.test(text ?? "") ? text.slice(0, 10) : text),
+  // A commit's hash cut to its first 12 digits; other texts are unchanged.
+  shortHash: (text) => (/^[0-9a-f]{16,}$/.test(text ?? "") ? text.slice(0, 12) : text),
 
   // The value of a label; under the pointer, a hash is shown in full.
   labelOf(text) {
