@@ -18,17 +18,18 @@ import msgspec
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.convertors import PathConvertor, register_url_convertor
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from etq.database import limited
 from etq.errors import EtqError, json_error, printable
 from etq.serve.access import ANYONE, SIGN_IN, Guard, SignIn
-from etq.serve.answers import Answer, of_data, of_error, rows_of
+from etq.serve.answers import Answer, error_response, of_data, of_error, rows_of
 from etq.serve.instance import Instance
-from etq.serve.pages import PAGES, assets, digest, shell
+from etq.serve.pages import PAGES, assets, digest, missing, shell
 from etq.serve.pushes import TooLargeError, push
 from etq.serve.questions import QUESTIONS
 from etq.serve.state import state_of
@@ -112,7 +113,8 @@ def application(instance: Instance, tokens: TokenFile | None, host: str, seconds
         Route("/api/push", served.push, methods=["POST"]),
         Route("/healthz", served.health),
     ]
-    return _Logged(Guard(Starlette(routes=routes, lifespan=lifespan), tokens, host), is_on=tokens is not None)
+    served_routes = Starlette(routes=routes, lifespan=lifespan, exception_handlers={HTTPException: _refused})
+    return _Logged(Guard(served_routes, tokens, host), is_on=tokens is not None)
 
 
 class _Served:
@@ -230,6 +232,20 @@ def _page(name: str) -> Endpoint:
         return Response(text, media_type="text/html; charset=utf-8", headers=headers)
 
     return endpoint
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    """The answer at an address, or to a method, that has no route: a page in browsers, else an error as JSON."""
+    assert isinstance(error, HTTPException)
+    if error.status_code != 404:
+        path = printable(request.url.path)
+        response = error_response(f"{path} doesn't accept {request.method}", error.status_code)
+        response.headers.update(error.headers or {})
+        return response
+    is_data = request.url.path.startswith(("/data/", "/api/"))
+    if not is_data and "text/html" in request.headers.get("accept", ""):
+        return HTMLResponse(missing(), 404, {"cache-control": "no-store"})
+    return error_response("no such address", 404)
 
 
 async def _asset(request: Request) -> Response:

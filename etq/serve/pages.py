@@ -40,6 +40,14 @@ _DOCUMENT: Final = """<!DOCTYPE html>
 {body}</body>
 </html>
 """
+_MISSING: Final = """<header class="top">
+<nav class="pages" aria-label="Pages">{links}</nav>
+</header>
+<main id="main">
+<h1>No such page</h1>
+<p>This server has no page at this address. <a href="/">Home</a> links to all captures.</p>
+</main>
+"""
 _BODY: Final = """<a class="skip" href="#main">Skip to content</a>
 <noscript>This page draws itself with JavaScript, which is turned off.</noscript>
 <header class="top">
@@ -90,6 +98,12 @@ def shell(page: str) -> str:
     used = ["editor.js", "pages.js"] if page == "sql" else ["pages.js"]
     tags = "\n".join(f'<script defer src="/assets/{assets()[each].name}"></script>' for each in used)
     return document(PAGES.get(page, "Capture"), page, _BODY.format(links=links, scripts=tags))
+
+
+def missing() -> str:
+    """Return the HTML of the page for addresses that have none."""
+    links = "".join(_link(name, title, False) for name, title in PAGES.items())
+    return document("No such page", "missing", _MISSING.format(links=links))
 
 
 def document(title: str, page: str, body: str) -> str:

@@ -119,6 +119,18 @@ def test_this_machine_reads_and_nobody_writes(lab: Path) -> None:
             assert header in server.get("/healthz").headers
 
 
+def test_an_address_without_a_page_is_one_that_links_home_and_an_error_to_programs(lab: Path) -> None:
+    with serving(lab) as server:
+        page = server.get("/nope", accept="text/html,*/*")
+        assert page.status == 404 and page.headers["content-type"].startswith("text/html")
+        assert b'<a href="/">Home</a>' in page.body and b"/assets/" in page.body
+        for path, accept in (("/nope", "*/*"), ("/api/nope", "text/html"), ("/data/nope", "text/html")):
+            reply = server.get(path, accept=accept)
+            assert reply.status == 404 and "no such address" in reply.error, path
+        reply = server.get("/api/query")
+        assert reply.status == 405 and reply.headers["allow"] == "POST" and "doesn't accept GET" in reply.error
+
+
 @pytest.mark.long
 def test_an_error_in_a_file_of_somebody_else_has_its_place(lab: Path, tmp_path: Path) -> None:
     with serving(Path(shutil.copy(lab, tmp_path / "copy.duckdb"))) as server:
