@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Final, NamedTuple
 
 # Characters that move the cursor, colour text, beep, reverse text or end the line; hidden characters; lone surrogates.
@@ -61,6 +61,11 @@ def printable_lines(text: str) -> str:
 def counted(number: int, one: str, several: str = "") -> str:
     """Return a number with its noun: `one` for 1, otherwise `several`, by default with an s."""
     return f"{number:,} {one if number == 1 else several or f'{one}s'}"
+
+
+def listed(one: str, names: Collection[str]) -> str:
+    """Return a clause that lists names of a kind: "label is a", "labels are a, b"."""
+    return f"{one} is {next(iter(names))}" if len(names) == 1 else f"{one}s are {', '.join(names)}"
 
 
 def shortened(message: str) -> str:

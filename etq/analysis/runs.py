@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from etq.errors import ArgumentError
+from etq.errors import ArgumentError, listed
 from etq.render.times import range_text
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def check_method(warehouse: Answers, capture: Capture, method: str | None) -> No
     if not known:
         raise ArgumentError("no run executes a method: only ETDumps have methods")
     if method not in known:
-        raise ArgumentError(f"no run is of method {method!r}; the methods are {', '.join(known)}")
+        raise ArgumentError(f"no run is of method {method!r}; the {listed('method', known)}")
 
 
 def has_one_method(warehouse: Answers, capture: Capture) -> bool:

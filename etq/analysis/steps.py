@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from etq.errors import ArgumentError, nearest_words
+from etq.errors import ArgumentError, listed, nearest_words
 
 if TYPE_CHECKING:
     from etq.database.handles import Answers
@@ -37,7 +37,7 @@ def steps_by_name(warehouse: Answers, selectors: list[str], step_name: str) -> N
             raise ArgumentError(f"{name} {why}: compare it without step_name (--step-name)")
         if not warehouse.rows("SELECT 1 FROM _annotation_steps($key, $name) LIMIT 1", key=key, name=step_name)[1]:
             labels = [label for (label,) in warehouse.rows(_ANNOTATIONS, key=key)[1]]
-            known = f"annotations are {', '.join(labels[:10])}" if labels else "it has no annotations"
+            known = listed("annotation", labels[:10]) if labels else "it has no annotations"
             raise ArgumentError(f"{name} has no annotation {step_name!r}{nearest_words(step_name, labels)}; {known}")
     stored_steps(warehouse)
     for table in (*OF_TRACES, *ACROSS_TRACES):

@@ -13,7 +13,7 @@ from etq.cli.messages import say
 from etq.cli.options import output_options, run_options, total_option, unit_option, warehouse_option
 from etq.cli.showing import show_view
 from etq.cli.targets import FileOptions, file_options, is_unrun, open_unrun, pop_file_options
-from etq.errors import EtqError, counted, printable
+from etq.errors import EtqError, counted, listed, printable
 from etq.render.writers import Output, write
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def show_unrun(
     with warehouse:
         methods = [name for (name,) in warehouse.rows("SELECT method FROM graphs UNION SELECT method FROM methods")[1]]
         if method not in (None, *methods):
-            raise EtqError(f"{path} has no method {method!r}; its methods are {', '.join(sorted(methods))}")
+            raise EtqError(f"{path} has no method {method!r}; its {listed('method', sorted(methods))}")
         chosen = "FROM ({}) AS d WHERE d.method = coalesce($method, d.method) "
         calls = chosen.format(_DELEGATES[isinstance(link, Record)])
         if command == "delegates":

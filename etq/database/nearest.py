@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from etq.catalog import corrected
-from etq.errors import nearest_words
+from etq.errors import listed, nearest_words
 
 if TYPE_CHECKING:
     import duckdb
@@ -25,7 +25,7 @@ _UNKNOWN: Final = re.compile(
 
 def unknown_key(key: str, keys: Collection[str], columns: Collection[str] = ()) -> str:
     """Return the message for the key of a label that no capture has; `columns` are other accepted names."""
-    known = f"labels are {', '.join(keys)}" if keys else "no capture has labels"
+    known = listed("label", keys) if keys else "no capture has labels"
     others = f"; columns {', '.join(columns)}" if columns else ""
     return f"no capture has a label {key!r}{nearest_words(key, [*keys, *columns])}; {known}{others}"
 
@@ -71,13 +71,13 @@ def _reason(terms: Sequence[Mapping[str, Any]], labels: Mapping[str, list[str]])
         if term["is_time"] or not key:
             continue
         if key not in labels:
-            known = f"labels are {', '.join(sorted(labels))}" if labels else "no capture has labels"
+            known = listed("label", sorted(labels)) if labels else "no capture has labels"
             return f": no label is named {key!r}{nearest_words(key, labels) or f'; {known}'}"
         unknown = [value for value in term["values"] if value not in labels[key]]
         if term["sign"] in ("=", "!=") and len(unknown) == len(term["values"]):
             value = unknown[0]
             more = f" and {len(labels[key]) - _MOST} more" if len(labels[key]) > _MOST else ""
-            near = nearest_words(value, labels[key]) or f"; values are {', '.join(labels[key][:_MOST])}{more}"
+            near = nearest_words(value, labels[key]) or f"; {listed('value', labels[key][:_MOST])}{more}"
             return f": none has {key}={value}{near}"
     if any(term["is_time"] for term in terms):
         how = "captured_at>=2026-11-15, captured_at<2026-11-15T12:00 (in UTC) or since=7d"

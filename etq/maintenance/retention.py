@@ -12,6 +12,7 @@ from etq import catalog
 from etq.advice.filling import ranks_of, refill, write_once
 from etq.database.database import Database
 from etq.database.handles import Capture
+from etq.database.nearest import unknown_key
 from etq.database.rollups import PRUNED
 from etq.errors import ArgumentError
 
@@ -94,4 +95,4 @@ def _check_keys(connection: duckdb.DuckDBPyConnection, keys: Sequence[str]) -> N
         raise ArgumentError(f"by must be a list of keys of labels, not {keys!r}")
     known = [key for (key,) in connection.execute("SELECT DISTINCT l.key FROM labels AS l ORDER BY 1").fetchall()]
     if missing := [key for key in keys if key not in known]:
-        raise ArgumentError(f"no capture has a label {missing[0]!r}; labels are {', '.join(known) or 'none'}")
+        raise ArgumentError(unknown_key(missing[0], known))

@@ -174,7 +174,7 @@ def _with_short_names(rows: Rows) -> Rows:
 
 
 def _short(texts: Iterable[str]) -> dict[str, str]:
-    """Return the shown form of each text: names of kernels folded, hashes of git commits cut to their first 12 digits."""
+    """Return the shown form of each text: names of kernels folded, hashes of git commits cut to 12 digits."""
     names = short_names(texts)
     short = {text: with_short_commits(name) for text, name in names.items()}
     return short if len(set(short.values())) == len(short) else names

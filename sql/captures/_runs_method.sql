@@ -15,7 +15,10 @@ CREATE MACRO _runs_method(capture, is_run, methods, method) AS (
         WHEN coalesce(is_run, true) THEN true
         WHEN typeof(capture) NOT IN ('VARCHAR', 'HUGEINT') AND EXISTS (FROM runs AS _other WHERE _other.scope = method)
             THEN false
-        ELSE error('no run is of method ''' || method || '''; the methods are ' || coalesce(methods, 'none'))
+        ELSE error(
+            'no run is of method ''' || method || '''; the '
+            || coalesce(_listed('method', string_split(methods, ', ')), 'methods are none')
+        )
     END
 );
 

@@ -15,7 +15,7 @@ labelled AS (
 counted AS (
     SELECT count(DISTINCT d.value) AS number, any_value(d.value) AS one,
         list_sort(list(DISTINCT m.value)) AS models,
-        (SELECT string_agg(DISTINCT l.key, ', ' ORDER BY l.key) FROM labels AS l) AS keys
+        (SELECT list(DISTINCT l.key ORDER BY l.key) FROM labels AS l) AS keys
     FROM labelled AS d
     LEFT JOIN labels AS m ON m.capture_id = d.capture_id AND m.key = 'model'
 ),
@@ -35,7 +35,7 @@ checked AS (
         )
         ELSE error(
             'no capture' || coalesce(' of ' || selector::VARCHAR, '') || ' has a label ' || a.key || '; '
-            || coalesce('labels are ' || c.keys, 'no capture has labels')
+            || coalesce(_listed('label', c.keys), 'no capture has labels')
         )
     END AS number
     FROM counted AS c CROSS JOIN asked AS a

@@ -75,7 +75,7 @@ known AS (
             _series_keys("by"),
             lambda k: k NOT IN ('model', 'device', 'backend', '') AND NOT coalesce(list_contains(a.keys, k), false)
         )), ', ') AS missing,
-        coalesce('labels are ' || array_to_string(a.keys, ', '), 'no capture has labels') AS labels
+        coalesce(_listed('label', a.keys), 'no capture has labels') AS labels
     FROM (SELECT list_sort(list(DISTINCT l.key)) AS keys FROM labels AS l) AS a
 )
 -- If nothing can be judged, the error is about the label, so it is checked before conditions on rows.

@@ -192,9 +192,7 @@ def test_calls_of_an_annotation_are_steps(others: Warehouse) -> None:
     finally:
         comparison.close()
     assert rows_of(others, "SELECT DISTINCT method FROM compare_captures('whole', 'whole_too') WHERE what = 'total'")
-    with pytest.raises(
-        etq.EtqError, match="base has no annotation 'trian'; the nearest is train; annotations are train"
-    ):
+    with pytest.raises(etq.EtqError, match="base has no annotation 'trian'; the nearest is train; annotation is train"):
         Comparison(others, "base", "whole", dict(OPTIONS), "trian")
 
 

@@ -96,7 +96,7 @@ def test_captures_without_runs_of_a_method_have_no_rows(mixed: Warehouse, view: 
         try:
             [(rows,)] = mixed.sql(f"SELECT count(*) FROM {view}('{name}', method := '{method}')").fetchall()
         except etq.QueryError as error:
-            assert f"no run is of method '{method}'; the methods are " in str(error) or name == "pruned"
+            assert f"no run is of method '{method}'; the method" in str(error) or name == "pruned"
         else:
             alone |= {name: rows} if rows else {}
     assert dict(mixed.sql(rows_of_method(view, method)).fetchall()) == alone
@@ -115,11 +115,11 @@ def test_ops_of_a_method_are_those_of_captures_that_ran_it() -> None:
         assert warehouse.sql(query.format("Execute", "true")).fetchall() == [("one", "mm")]
         assert warehouse.sql(query.format("Step", "true")).fetchall() == [("two", "add")]
         assert warehouse.sql(query.format("Step", "c.name = 'one'")).fetchall() == []
-        with pytest.raises(etq.QueryError, match="no run is of method 'Step'; the methods are Execute"):
+        with pytest.raises(etq.QueryError, match="no run is of method 'Step'; the method is Execute"):
             warehouse.sql("FROM op_totals('one', method := 'Step')").fetchall()
-        with pytest.raises(etq.QueryError, match="no run is of method 'Step'; the methods are Execute"):
+        with pytest.raises(etq.QueryError, match="no run is of method 'Step'; the method is Execute"):
             warehouse.op_totals("one", method="Step").fetchall()
-        with pytest.raises(etq.QueryError, match="no run is of method 'other'; the methods are"):
+        with pytest.raises(etq.QueryError, match="no run is of method 'other'; the method is"):
             warehouse.sql(query.format("other", "true")).fetchall()
 
 

@@ -120,6 +120,17 @@ def test_errors(lab: Warehouse) -> None:
         ingest_all(warehouse, [made(0, {})])
         with pytest.raises(etq.QueryError, match="no capture matches @previous; there is c0"):
             warehouse.capture("@previous")
+        ingest_all(warehouse, [made(1, {"build": "7"})])
+        for query, message in (
+            ("trend(\"by\" := 'soc')", "no capture has a label soc to separate series by; label is build"),
+            ("outliers('c1', \"by\" := 'soc')", "no capture of c1 has a label soc; label is build"),
+        ):
+            with pytest.raises(etq.QueryError) as raised:
+                warehouse.sql(f"FROM {query}").fetchall()
+            assert str(raised.value).endswith(message)
+        for selector, message in (("soc=1", "named 'soc'; label is build"), ("build=x", "has build=x; value is 7")):
+            with pytest.raises(etq.QueryError, match=f"{message}$"):
+                warehouse.capture(selector)
 
 
 def test_times_relative_to_now_and_labels_that_look_like_times(warehouse: Warehouse) -> None:
