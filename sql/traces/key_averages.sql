@@ -54,13 +54,16 @@ events_of_rows AS (
     UNION ALL
     SELECT p.*, 0, 0 FROM placed AS p LEFT JOIN nested AS n ON n.row_index = p.row_index WHERE n.row_index IS NULL
 ),
--- The sums of each row: self times of all its events, and total times of its calls.
+-- The sums of each row: self times of all its events, and total times of its calls. They are NULL if all times are
+-- impossible.
 sums AS MATERIALIZED (
     SELECT e.row_index, e.shapes, e.stack, e.module, count(*) FILTER (WHERE e.is_call) AS calls,
         count(*) FILTER (WHERE e.is_call AND e.has_time) AS timed_calls,
-        sum(e.self_ticks) AS self_ticks, sum(e.torch_self_ticks) AS torch_self_ticks,
-        sum(e.duration_ticks - e.repeated_ticks) FILTER (WHERE e.is_call) AS total_ticks,
-        sum(e.duration_ticks) FILTER (WHERE e.is_call) AS torch_ticks, sum(e.self_device_ticks) AS self_device_ticks,
+        sum(e.self_ticks) FILTER (WHERE e.has_time) AS self_ticks,
+        sum(e.torch_self_ticks) FILTER (WHERE e.has_time) AS torch_self_ticks,
+        sum(e.duration_ticks - e.repeated_ticks) FILTER (WHERE e.is_call AND e.has_time) AS total_ticks,
+        sum(e.duration_ticks) FILTER (WHERE e.is_call AND e.has_time) AS torch_ticks,
+        sum(e.self_device_ticks) AS self_device_ticks,
         sum(e.device_ticks - e.repeated_device_ticks) FILTER (WHERE e.is_call) AS device_ticks,
         sum(e.device_ticks) FILTER (WHERE e.is_call) AS torch_device_ticks,
         count(*) FILTER (WHERE e.is_call AND e.has_work) AS worked_calls,
@@ -108,8 +111,12 @@ rows_of_calls AS (
         CASE WHEN n.is_device THEN 0 ELSE d.torch_self_ticks END::DOUBLE AS torch_self_ticks,
         CASE WHEN n.is_device THEN 0 ELSE d.torch_ticks END::DOUBLE AS torch_ticks,
         CASE WHEN n.is_device THEN d.torch_ticks ELSE d.torch_device_ticks END::DOUBLE AS torch_device_ticks,
-        CASE WHEN n.is_device THEN 0 ELSE coalesce(d.self_in_steps, 0) END::DOUBLE AS self_in_steps,
-        CASE WHEN n.is_device THEN 0 ELSE coalesce(d.total_in_steps, 0) END::DOUBLE AS total_in_steps,
+        CASE
+            WHEN n.is_device THEN 0 WHEN d.self_ticks IS NOT NULL THEN coalesce(d.self_in_steps, 0)
+        END::DOUBLE AS self_in_steps,
+        CASE
+            WHEN n.is_device THEN 0 WHEN d.self_ticks IS NOT NULL THEN coalesce(d.total_in_steps, 0)
+        END::DOUBLE AS total_in_steps,
         coalesce(
             CASE WHEN n.is_device THEN d.torch_in_steps ELSE d.self_device_in_steps END, 0
         )::DOUBLE AS self_device_in_steps,
@@ -204,7 +211,7 @@ WHERE p.is_listed;
 --   module: innermost nn.Module that contains it; NULL unless by is module
 --   is_device: whether a device ran it
 --   calls: number of calls; 0 for (no op)
---   self_cpu_time: self time on the CPU, without children
+--   self_cpu_time: self time on the CPU, without children; NULL, like the other times of the row, if all are impossible
 --   self_cpu_percent: self_cpu_time in percent of the sum of all
 --   cpu_time_total: total time on the CPU, with children
 --   cpu_time_percent: cpu_time_total in percent of the sum of all self_cpu_time

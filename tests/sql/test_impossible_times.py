@@ -9,7 +9,7 @@ import pytest
 
 from etq.warehouse.warehouse import Warehouse
 from tests.conftest import shared_file
-from tests.trace_builders import event
+from tests.trace_builders import event, trace
 from tests.traces import Traces
 from tests.warehouses import empty_warehouse
 
@@ -128,6 +128,17 @@ def test_reported_traces(
         if row[0] == "aten::mm"
     ]
     assert UNKNOWN not in rules or means == [(8, 10)]
+
+
+def test_ops_whose_times_are_all_impossible_have_none(traces: Traces) -> None:
+    """The second call of `some` takes 4 us; its other one, and that of `none`, end before they begin."""
+    calls = [("ok", 0, 6), ("none", 20, -5), ("some", 40, -4), ("some", 50, 54)]
+    content = trace(*(event("cpu_op", f"aten::{name}", start, end) for name, start, end in calls))
+    traces.warehouse.ingest(content, name="t")
+    columns = "name, self_cpu_time, cpu_time_total, self_cpu_percent, torch_self_cpu_time, torch_cpu_time_total"
+    assert traces.ask("key_averages", columns, unit="us") == [
+        ("aten::ok", 6, 6, 60, 6, 6), ("aten::some", 4, 4, 40, 4, 4), ("aten::none", None, None, None, None, None),
+    ]  # fmt: skip
 
 
 # A file, a question, and the right answer.
