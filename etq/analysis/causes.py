@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from etq.analysis.series import short
 from etq.errors import counted
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from etq.database.handles import Answers
 
 Row = Mapping[str, Any]
+# A sentence names at most this many reasons.
+_REASONS: Final = 3
 
 
 def causes_of(warehouse: Answers, **options: Any) -> list[dict[str, Any]]:
@@ -115,5 +117,6 @@ def _of_group(row: Row) -> str:
 
 def _with_reasons(text: str, what: str, reasons: Sequence[str]) -> str:
     counts = Counter(reasons).most_common()
-    why = ", ".join(f"{count:,} ({reason})" for reason, count in counts)
+    named, others = counts[:_REASONS], sum(count for _, count in counts[_REASONS:])
+    why = ", ".join(f"{count:,} ({reason})" for reason, count in named) + (f" and {others:,} more" if others else "")
     return f"{text}; {what}: {why}" if counts else text

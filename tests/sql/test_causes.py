@@ -302,6 +302,19 @@ def kinds_of(warehouse: Warehouse) -> list[tuple[Any, ...]]:
     return [tuple(row[name] for name in names) for row in compared_devices(warehouse)]
 
 
+def test_the_most_frequent_reasons_are_named_and_the_others_counted() -> None:
+    kinds = [("mlp", 4), ("cnn", 3), ("gpt", 2), ("rnn", 1), ("vit", 1)]
+    groups = [
+        {"model": model, "profiling_level": None, "steps": None, "clock": "time", "reason": "one build", "captures": 7,
+         "devices": 2, "compared_devices": 0, "series": ""}
+        for model, count in kinds for _ in range(count)
+    ]  # fmt: skip
+    assert judged([], groups).endswith(
+        "Devices compared in 0 of 11 groups of captures; not compared: 4 (one build: mlp, 7 captures), "
+        "3 (one build: cnn, 7 captures), 2 (one build: gpt, 7 captures) and 2 more"
+    )
+
+
 @pytest.mark.long
 def test_a_capture_of_another_level_leaves_the_comparison_of_the_others() -> None:
     """It is said that its device isn't compared; no selector tells the others from it."""
