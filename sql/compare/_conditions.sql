@@ -1,4 +1,4 @@
--- The conditions of captures: metrics without a better direction, and the labels of some keys as texts.
+-- The conditions of captures: metrics without a better direction in any of them, and the labels of some keys as texts.
 CREATE MACRO _condition_values(
     measured,  -- the name of a table with capture_id, whose columns are returned
     keys  -- keys of labels
@@ -7,7 +7,8 @@ SELECT s.*, m.name, m.value, m.unit, NULL AS text
 FROM query_table(measured) AS s
 JOIN metrics AS m USING (capture_id)
 -- Conditions measured after a capture may be caused by it.
-WHERE m.better IS NULL AND NOT ends_with(m.name, '_after')
+WHERE NOT ends_with(m.name, '_after')
+QUALIFY count(m.better) OVER (PARTITION BY m.name, m.unit) = 0
 UNION ALL
 SELECT s.*, l.key, 0, NULL, l.value
 FROM query_table(measured) AS s

@@ -209,6 +209,10 @@ def test_conditions_that_differ(warehouse: Warehouse) -> None:
     assert slower["op"] == "op1"
     add_metric(warehouse, "temperature", None, {"base": [40, 45], "new": [43, 50]})
     assert "conditions differ" not in rules(warehouse)
+    # A better direction that is given for some captures makes it a result of all.
+    add_metric(warehouse, "score", None, {"base": [90, 91, 92], "new": [50, 51, 52]})
+    warehouse.rows("UPDATE metrics SET better = 'higher' WHERE name = 'score' AND value IN (92, 52)")
+    assert "conditions differ" not in rules(warehouse)
     add_metric(warehouse, "clock", None, {"base": [1800, 1801], "new": [1200, 1300]})
     assert rules(warehouse)["conditions differ"].startswith("clock: 1800 to 1801 x in base, 1200 to 1300 x in new; ")
     assert {row["verdict"] for row in rows_of(warehouse, "compare_ops")} == {"~", "conditions differ"}
