@@ -14,6 +14,7 @@ from tests.browser.pages import complaints, opened, screen
 from tests.browser.served import text, until, visit
 from tests.browser.test_accessible import BROKEN_LEGENDS, LOOKS
 from tests.browser.test_accessible import found as accessible
+from tests.builders import dump, execute, run
 from tests.command_line import run_etq
 from tests.fleet_captures import COMMITS, DEVICES, fleet, ingest_fleet
 from tests.job_traces import Faults, job
@@ -51,6 +52,22 @@ def test_what_is_slower_is_first(browser: WebDriver, server: Server) -> None:
         "4 of 25 series judged over time; not judged: 20 (too few"
     )
     assert complaints(browser) == []
+
+
+@pytest.mark.long
+def test_a_series_without_an_order_has_no_trend_to_link_to(browser: WebDriver, tmp_path: Path) -> None:
+    path = tmp_path / "lab.duckdb"
+    labels = [{"model": "mlp"}, {"model": "mlp"}, {"model": "cnn", "build": "7"}]
+    with etq.open(path) as lab:
+        ingest_all(
+            lab,
+            [Labelled(f"run{at}", dump(run("E", execute(0, 90 + at))), of) for at, of in enumerate(labels)],
+        )
+    with serving(path) as server:
+        visit(browser, server, "/")
+        rows = browser.find_elements(By.CSS_SELECTOR, '[aria-label="All series"] tbody tr')
+        links = {row.text.split()[0]: len(row.find_elements(By.CSS_SELECTOR, "td a[href^='/trends']")) for row in rows}
+    assert links == {"model=mlp": 0, "model=cnn": 1}
 
 
 @pytest.mark.long

@@ -71,7 +71,8 @@ function sinceOf(table, row, label) {
 etq.seriesTable = (parent, table, series) => {
   const trend = (selector, row) => {
     const name = etq.seriesOf(table, row);
-    return etq.compareLink ? etq.element("a", { href: `/trends?${new URLSearchParams({ ...(selector ? { selector } : {}), series: name })}` }, ...etq.broken(name)) : name;
+    const isOrdered = table.get(row, "captures_unordered") < table.get(row, "captures");
+    return etq.compareLink && isOrdered ? etq.element("a", { href: `/trends?${new URLSearchParams({ ...(selector ? { selector } : {}), series: name })}` }, ...etq.broken(name)) : name;
   };
   etq.table(parent, table, [
     { name: "series", always: true, as: trend },
