@@ -125,7 +125,8 @@ def framework_tax(evidence: Evidence) -> Iterator[Finding]:
             reason = "about the cost of logging one: tracing is the likely reason."
         elif nanoseconds is None:
             reason = "and this clock does not show how much of it is tracing."
-        why = f": {scale.words(each)} for each of its {counted(events or 0, 'event')}, {reason}"
+        which = "its event" if events == 1 else f"each of its {counted(events or 0, 'event')}"
+        why = f": {scale.words(each)} for {which}, {reason}"
     yield Finding(
         "framework tax",
         "medium" if is_tracing and share >= 20 else severity_of(share),

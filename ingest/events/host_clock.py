@@ -132,7 +132,7 @@ class HostClock:
         if self._unended:
             events = counted(self._unended, "event has", "events have")
             found.append(
-                ("unended events", f"{events} no end: what they measure was interrupted, and lasts no known time")
+                ("unended events", f"{events} no end: the measured work was interrupted, and its time is unknown")
             )
         impossible = self._backward - (self._wraps if bits == 32 else 0)
         if impossible:

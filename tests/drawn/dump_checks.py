@@ -50,7 +50,7 @@ class AboutDump:
 
     def tax_events(self, match: re.Match[str]) -> str | None:
         events = sum(each.delegate_debug_id_str is None for each in self.drawn.runs[0].events)
-        return None if number(match["events"]) == events else f"{events} events"
+        return None if number(match["events"] or "1") == events else f"{events} events"
 
     def heavy(self, match: re.Match[str]) -> str | None:
         if any(op.is_delegate for op in self.drawn.ops):

@@ -160,7 +160,7 @@ OPS: Final = (
 
 DUMPS: Final = (
     ("finding", "framework tax", rf"^Outside of kernels and delegates, the median run takes (?P<time>{TIME}) of (?P<whole>{TIME}) \((?P<share>{SHARE})\), tracing included", "tax"),
-    ("finding", "framework tax", rf"[:,] {TIME} for each of its (?P<events>{N}) events?, (?:about the cost of logging one: tracing is the likely reason|and this clock does not show how much of it is tracing|more than the cost of logging one: tracing alone does not explain it)\.", "tax_events"),
+    ("finding", "framework tax", rf"[:,] {TIME} for (?:its event|each of its (?P<events>{N}) events), (?:about the cost of logging one: tracing is the likely reason|and this clock does not show how much of it is tracing|more than the cost of logging one: tracing alone does not explain it)\.", "tax_events"),
     ("evidence", "framework tax", r"^framework_tax over [\d,]+ runs?; operator-call overhead and rest in execute_breakdown$", ""),
     ("remedy", "framework tax", r"^Capture the program at level method_only too, .*", ""),
     ("finding", "nothing delegated", rf"^No delegate runs anything: convolutions and matrix products \((?P<names>[\w, ]+)\), which backends are made for, take (?P<time>{TIME}) of the average run \((?P<share>{SHARE})\) in kernels\.", "heavy"),

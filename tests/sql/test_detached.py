@@ -308,6 +308,12 @@ def test_nested_initialization_is_part_of_the_delegate_s() -> None:
     )  # fmt: skip
 
 
+def test_one_event_without_an_end_is_named_in_the_singular(warehouse: Warehouse) -> None:
+    warehouse.ingest(dump(run("Execute", kernel("add", 20, 0), execute(10, 110))), name="test")
+    text = "1 event has no end: the measured work was interrupted, and its time is unknown"
+    assert warehouse.rows("SELECT detail FROM findings")[1] == [(text,)]
+
+
 def test_published_reports_of_nested_events(warehouse: Warehouse) -> None:
     """5 calls of 955 us each, of which their events leave 15 us."""
     vgf = {"VGF_SUBMIT_AND_WAIT": 700, "VGF_COPY_INPUTS": 100, "VGF_COPY_OUTPUTS": 100, "VGF_EXECUTE": 40}
