@@ -12,7 +12,7 @@ timed AS (
         CASE WHEN t.kind = 'framework' THEN t.name WHEN p.name = 'Method::init' THEN 'delegate init' END AS component,
         -- An execute with an impossible time is in no execute, but its run isn't skipped.
         t.event_index = t.execute_index OR t.name = 'Method::execute' AND t.is_impossible AS is_execute,
-        CASE WHEN NOT t.is_impossible THEN t.duration_ticks END AS known_ticks, t.duration_ticks,
+        CASE WHEN NOT t.is_impossible THEN t.duration_ticks END AS known_ticks,
         -- A method may be loaded while another one is initialized: its time is in that of the outer load.
         coalesce(t.name IN (p.name, o.name), false) AS is_nested,
         t.name = 'Program::load_method' OR t.name = 'Method::init' AND p.name = 'Program::load_method'
@@ -29,9 +29,13 @@ timed AS (
 loading AS (
     SELECT t.capture_id, t.time_scale, t.unit, t.run_index, t.scope, t.component,
         count(*) FILTER (NOT t.is_nested) AS events,
-        try_cast(sum(t.duration_ticks) FILTER (NOT t.is_nested) AS BIGINT) AS total_ticks,
-        try_cast(sum(t.duration_ticks) FILTER (t.is_loading AND NOT t.is_nested) AS BIGINT) AS loading_ticks,
-        try_cast(sum(t.self_ticks) AS BIGINT) AS self_ticks,
+        -- A sum with unknown times is unknown.
+        count(*) = count(t.known_ticks) AS is_known,
+        CASE WHEN is_known THEN try_cast(sum(t.known_ticks) FILTER (NOT t.is_nested) AS BIGINT) END AS total_ticks,
+        CASE
+            WHEN is_known THEN try_cast(sum(t.known_ticks) FILTER (t.is_loading AND NOT t.is_nested) AS BIGINT)
+        END AS loading_ticks,
+        CASE WHEN is_known THEN try_cast(sum(t.self_ticks) AS BIGINT) END AS self_ticks,
         list_position(['Program::load_method', 'Method::init', 'delegate init'], t.component) AS part
     FROM timed AS t
     WHERE t.component IN ('Program::load_method', 'Method::init', 'delegate init')
@@ -92,7 +96,7 @@ FROM _load_parts('times_of_loads') AS l;
 --   run_index: the run that loaded a method, or executed first
 --   component: Program::load_method; Method::init, which is within Program::load_method; delegate init, which is within Method::init; first run excess
 --   events: number of events in it, without those within another of the component
---   total: end minus start, where events nest that of the outer one; for first run excess, the first execute minus the median of the block's later executes, NULL if there are none
+--   total: end minus start, where events nest that of the outer one; NULL, like self_time and share_percent, if any is impossible; for first run excess, the first execute minus the median of the block's later executes, NULL if there are none
 --   self_time: total minus the components nested in it; NULL for first run excess
 --   share_percent: part of total that is within Program::load_method, in percent of the run's Program::load_method; NULL without one
 --   unit: unit of total and self_time

@@ -82,6 +82,14 @@ def test_a_load_within_a_load_is_part_of_the_outer_one_s(warehouse: Warehouse) -
     assert (row["base"], row["new"]) == (210, 210)
 
 
+def test_an_impossible_load_has_no_time(warehouse: Warehouse) -> None:
+    load = framework("Program::load_method", 10, 5)
+    warehouse.ingest(dump(run("Default", load), run("Execute", execute(200, 300))), name="test", clock_bits=64)
+    query = "SELECT component, total, self_time, share_percent FROM load_breakdown('test', unit := 'ns')"
+    assert warehouse.rows(query)[1][0] == ("Program::load_method", None, None, None)
+    assert warehouse.rows("SELECT DISTINCT number FROM headline('test') WHERE number = 'load'")[1] == []
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("model", thinned(["mlp", "convnet", "convnet_xnn"], ["convnet_xnn"]))
 def test_loads_are_those_of_the_load_breakdown(warehouse: Warehouse, model: str) -> None:
