@@ -14,7 +14,7 @@
 --   chain_index: the chain of the instruction
 --   instruction_id: the instruction that calls the delegate
 --   calls: number of calls, without those nested in a call of the same instruction
---   total: time of the calls; NULL if there are none
+--   total: time of the calls; NULL if none has a time
 --   ops: self time of events within them that compute
 --   copies: self time of events within them that copy or convert
 --   layout: self time of events within them that only move dimensions
@@ -26,7 +26,7 @@
 --   events: number of the delegate's events, and of kernels that it runs within its calls
 --   other_events: number of these events that are in none of the parts, because they are on another clock, aren't times, are detached (see `events`), or are within no call
 --   executes: number of executes of the method
---   per_execute: total / executes; NULL where there are no calls
+--   per_execute: total / executes; NULL where total is
 CREATE MACRO delegate_totals(
     capture, unit := NULL, steps := NULL, phase := NULL, method := NULL, runs := 'typical'
 ) AS TABLE
@@ -36,7 +36,7 @@ WITH RECURSIVE target AS MATERIALIZED (
 timed AS MATERIALIZED (
     SELECT s.block_index, t.scope AS method, s.chain_index, s.instruction_id, s.kind, _delegate_part(s.family) AS part,
         t.run_index, t.event_index, t.parent_index, t.is_additive, t.duration_ticks, t.self_ticks, t.execute_ticks,
-        t.is_execute
+        t.is_execute, t.is_impossible
     FROM target AS a
     JOIN signatures AS s USING (capture_id)
     JOIN _run_events('target', steps, phase, method, runs) AS t USING (signature_index)
@@ -72,7 +72,7 @@ placed AS (
 ),
 calls AS (
     SELECT p.block_index, p.method, p.chain_index, p.instruction_id, count(*) FILTER (WHERE p.is_call) AS calls,
-        try_cast(sum(p.duration_ticks) FILTER (WHERE p.is_call) AS BIGINT) AS total,
+        try_cast(sum(p.duration_ticks) FILTER (WHERE p.is_call AND NOT p.is_impossible) AS BIGINT) AS total,
         coalesce(try_cast(sum(p.self_ticks) FILTER (WHERE p.is_part AND p.part = 'ops') AS BIGINT), 0) AS ops,
         coalesce(try_cast(sum(p.self_ticks) FILTER (WHERE p.is_part AND p.part = 'copies') AS BIGINT), 0) AS copies,
         coalesce(try_cast(sum(p.self_ticks) FILTER (WHERE p.is_part AND p.part = 'layout') AS BIGINT), 0) AS layout,

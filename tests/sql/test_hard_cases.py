@@ -142,6 +142,16 @@ def test_a_kernel_within_a_delegate_counts_once() -> None:
     )
 
 
+def test_a_delegate_call_with_impossible_times_has_no_time() -> None:
+    with empty_warehouse() as warehouse:
+        content = dump(run("Execute", delegate_call(50, 40), delegate_call(60, 75, 1), execute(0, 100)))
+        warehouse.ingest(content, name="test", clock_bits=64)
+        query = (
+            "SELECT instruction_id, calls, total, per_execute, unaccounted FROM delegate_totals('test', unit := 'ns')"
+        )
+        assert warehouse.rows(query)[1] == [(1, 1, 15, 15, 15), (0, 1, None, None, None)]
+
+
 def test_calls_of_different_chains_are_different() -> None:
     def call(chain: int, start: int, end: int) -> ProfileEvent:
         return ProfileEvent("DELEGATE_CALL", chain, 0, start_time=start, end_time=end)
