@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from etq.analysis.series import short
+from etq.analysis.series import of_mixed, short
 from etq.errors import counted
 
 if TYPE_CHECKING:
@@ -101,6 +101,8 @@ def judged(series: Sequence[Row], groups: Sequence[Row]) -> str:
             reasons = [_of_group(row) for row in lacking if (row["compared_devices"] > 0) == is_partly]
             text = _with_reasons(text, what, reasons)
         sentences.append(text)
+    mixed = [(row["series"], row["ordered_by"], row["mixed_build"]) for row in series if row["mixed_build"] is not None]
+    sentences += [of_mixed(*each) for each in mixed[:1]]
     return ". ".join(sentence[0].upper() + sentence[1:] for sentence in sentences)
 
 

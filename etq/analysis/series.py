@@ -28,6 +28,7 @@ class Judged(NamedTuple):
     unordered: int
     lacking: int  # captures with an order, but without a value
     few: int  # captures with a value, in a series of too few builds
+    mixed: str | None  # a build whose captures ran different programs
     beside: int = 0  # captures with a value, among too few builds before or after an accepted change
 
 
@@ -101,11 +102,25 @@ class Series:
         """How many captures are judged."""
         return self.captures - sum(self.not_judged.values())
 
+    @property
+    def mixed(self) -> str | None:
+        """A sentence on the first series in which captures of one build ran different programs; None if none has."""
+        mixed = ((row.series, row.ordered_by, row.mixed) for row in self.rows if row.mixed is not None)
+        return next((of_mixed(*each) for each in mixed), None)
+
     def unchanged(self, what: str = "change") -> str:
         """Return a sentence that says that judged captures show no change; it says nothing about other captures."""
         if self.missing is None:
             return f"no {what} in {self.judged:,} captures"
         return f"no {what} in the {self.judged:,} captures judged; {self.missing}" if self.judged else self.missing
+
+
+def of_mixed(series: str, key: str, label: str) -> str:
+    """That captures of one build of a series, the label of a key, ran different programs."""
+    return (
+        f"captures of {key} {label} in the series {series or '(all)'} ran different programs: add a label that tells "
+        "them apart, such as model"
+    )
 
 
 def check_keys(warehouse: Answers, options: Mapping[str, Any]) -> None:
@@ -128,14 +143,18 @@ def series_of(
     from etq.verdicts.fits import LONG
 
     query = """
+        WITH placed AS MATERIALIZED (FROM _series_labels($selector, $over, $by)),
+        mixed AS (SELECT b.series, min(b.label) AS label FROM _builds_of_programs('placed') AS b GROUP BY b.series)
         SELECT s.series, any_value(s.ordered_by), count(*), count(*) FILTER (WHERE s.label IS NULL),
             count(*) FILTER (WHERE s.label IS NOT NULL AND t.capture_id IS NULL),
             CASE
                 WHEN count(DISTINCT s.label) FILTER (WHERE t.capture_id IS NOT NULL) < $long
                 THEN count(*) FILTER (WHERE s.label IS NOT NULL AND t.capture_id IS NOT NULL)
                 ELSE 0
-            END
-        FROM _series_labels($selector, $over, $by) AS s
+            END,
+            any_value(m.label)
+        FROM placed AS s
+        LEFT JOIN mixed AS m USING (series)
         LEFT JOIN (
             SELECT DISTINCT o.capture_id FROM op_times AS o
             WHERE o.op_index = 0 AND o.p25 > 0 AND o.phase IS NOT DISTINCT FROM _checked_phase($phase)

@@ -121,8 +121,7 @@ def trend(
         if captures:
             series = series.of_trend(item, captures)
         has_changes = not is_drawn or any(at["change_percent"] is not None for at in captures)
-        if note := series.missing if has_changes else series.unchanged():
-            say(f"Note: {note}")
+        _say_notes(series.missing if has_changes else series.unchanged(), series.mixed)
 
 
 @main.command()
@@ -169,13 +168,18 @@ def regressions(selector: str | None, db: str, output: Output, **options: Any) -
         order = f"captures are in the order of {series.order}"
         if not has_rows:
             what = "change of a total or an op" + (" that isn't accepted" if changes else "")
-            say(f"Note: {series.unchanged(what)}; for the values: etq trend; {order}")
+            _say_notes(f"{series.unchanged(what)}; for the values: etq trend; {order}", series.mixed)
             return
         parts = [counted(changes), series.missing, order, "times: p25 of all runs of a capture"]
-        say(f"Note: {'; '.join(filter(None, parts))}")
+        _say_notes("; ".join(filter(None, parts)), series.mixed)
         if output.is_screen:
             _note_shifts(changes)
             _print_next(found[0][-1], db)
+
+
+def _say_notes(*notes: str | None) -> None:
+    for note in filter(None, notes):
+        say(f"Note: {note}")
 
 
 def _note_shifts(changes: Sequence[Mapping[str, Any]]) -> None:

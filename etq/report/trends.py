@@ -190,8 +190,10 @@ def _overview(trends: _Trends, series: Table, changes: Table) -> Section:
             name: value for name, value in trends.options.items() if value is not None and name in SHOWN_OPTIONS
         },
     }
-    missing = trends.series.missing
-    return Section("series", "Overview", {"series": series, "changes": changes}, facts, missing and f"{missing}.")
+    notes = [
+        f"{note[0].upper()}{note[1:]}." for note in (trends.series.missing, trends.series.mixed) if note is not None
+    ]
+    return Section("series", "Overview", {"series": series, "changes": changes}, facts, " ".join(notes) or None)
 
 
 def _totals(trends: _Trends, series: Table, changes: Table) -> Section:

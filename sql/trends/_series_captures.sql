@@ -242,3 +242,16 @@ CREATE MACRO _series_unit(unit, is_cycles) AS (
         ELSE error('unknown unit of time ' || unit || '; known are ns, us, ms, s')
     END
 );
+
+-- One build of a series whose dumps have different ops although they are of one profiling level: they ran different
+-- programs, which the labels that distinguish series don't tell apart.
+CREATE MACRO _builds_of_programs(
+    placed  -- the name of a table with the rows of `_series_labels`
+) AS TABLE
+SELECT p.series, p.label
+FROM query_table(placed) AS p
+JOIN captures AS c USING (capture_id)
+JOIN capture_ops AS o USING (capture_id)
+WHERE c.format <> 'torch_trace' AND p.label IS NOT NULL
+GROUP BY p.series, p.label, c.profiling_level
+HAVING min(o.ops_hash) < max(o.ops_hash);

@@ -3,7 +3,8 @@
 -- would show, and why it isn't judged. Cycles and times are rows of their own. Captures without an order, and those
 -- without times, also belong to a series here.
 -- Shown: series!, verdict! (verdict), change_percent! (change), first_bad! (label), value! (time), unit, noise_percent!%,
---   shown_percent!%, captures!#, builds#, label! (label), kind, condition, reason!, captures_unordered#, ordered_by
+--   shown_percent!%, captures!#, builds#, label! (label), kind, condition, reason!, mixed_build (label), captures_unordered#,
+--   ordered_by
 -- Columns:
 --   series: labels of the series, as key=value,key=value
 --   verdict: slower or faster, if its last change is kept and nobody has accepted it; not kept yet; unstable, if it alternates between two levels; ~ without a change; not judged
@@ -25,6 +26,7 @@
 --   capture: name of the last capture that has a time
 --   reason: why it isn't judged; NULL if it is
 --   ordered_by: the label by which captures are ordered, or captured_at
+--   mixed_build: label of a build whose captures ran different programs, which labels don't tell apart; NULL if none did
 --   base: selector of the captures before the last change, as in `trend`
 --   new: selector of the captures from that change on, as in `trend`
 CREATE MACRO series(
@@ -68,6 +70,9 @@ judged AS (
         END AS reason
     FROM counted AS c
     LEFT JOIN last_points AS l ON l.series = c.series AND l.unit = c.unit
+),
+mixed AS (
+    SELECT b.series, min(b.label) AS label FROM _builds_of_programs('placed_captures') AS b GROUP BY b.series
 )
 SELECT j.series,
     CASE
@@ -80,9 +85,10 @@ SELECT j.series,
     j.change.last_good AS last_good,
     j.change.condition AS condition, j.at.normalized AS value, j.least, j.most, j.unit,
     j.at.noise_percent AS noise_percent, j.at.shown_percent AS shown_percent, j.captures, j.captures_unordered,
-    j.builds, j.at.label AS label, j.at.capture AS capture, j.reason, j.ordered_by, j.change.base AS base,
-    j.change.new AS new
+    j.builds, j.at.label AS label, j.at.capture AS capture, j.reason, j.ordered_by, m.label AS mixed_build,
+    j.change.base AS base, j.change.new AS new
 FROM judged AS j
+LEFT JOIN mixed AS m USING (series)
 ORDER BY
     list_position(['slower', 'not kept yet', 'unstable', 'faster', '~', 'not judged'], verdict),
     abs(j.change.change_percent) DESC NULLS LAST, j.series, j.unit;

@@ -459,3 +459,24 @@ def test_an_accepted_op_explains_no_total_of_another_unit(warehouse: Warehouse) 
     query = "SELECT r.op, r.unit FROM regressions() AS r WHERE r.what = '{}'"
     assert warehouse.sql(query.format("total")).fetchall() == [("Execute", "us")]
     assert warehouse.sql(query.format("op")).fetchall() == [(second, "us")]
+
+
+def test_programs_that_labels_do_not_tell_apart(warehouse: Warehouse) -> None:
+    """Two models of a device in one series, of whose builds the second has both."""
+    captures = [
+        Labelled(f"{net}{build}", dump(run("Execute", kernel(op, 0, 10 + int(build)), execute(0, 50))), labels)
+        for net, build, op in (("a", "1", "add"), ("a", "2", "add"), ("b", "2", "mul"), ("b", "3", "mul"))
+        for labels in ({"device": "pixel8", "build": build, "net": net},)
+    ]
+    ingest_all(warehouse, captures)
+    assert series_of(warehouse, None, None, None).mixed == (
+        "captures of build 2 in the series device=pixel8 ran different programs: add a label that tells them apart, such "
+        "as model"
+    )
+    assert series_of(warehouse, None, None, "device,net").mixed is None
+    of = "SELECT series, mixed_build FROM series(by := 'device,net') UNION ALL SELECT series, mixed_build FROM series()"
+    assert warehouse.sql(f"{of} ORDER BY ALL").fetchall() == [
+        ("device=pixel8", "2"),
+        ("device=pixel8,net=a", None),
+        ("device=pixel8,net=b", None),
+    ]
