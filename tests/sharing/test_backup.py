@@ -116,7 +116,7 @@ def test_what_is_refused(tmp_path: Path) -> None:
         (path, dangling, f"{dangling}: a link; name the file itself"), (path, path, f"{path}: the warehouse itself"),
         (path, twin, f"{twin}: the warehouse itself"), (path, pipe, f"{pipe}: not a file"),
         (path, tmp_path / "none" / "copy.duckdb", "its folder does not exist"),
-        (tmp_path, copy, "a warehouse is a file"), (nothing, copy, "no such file"),
+        (tmp_path, copy, "a folder; name the file of a warehouse: lakes are not taken here"), (nothing, copy, "no such file"),
         (there, copy, "not a DuckDB database"),
     ):  # fmt: skip
         assert message in refusal(source, output, "--force")
