@@ -28,7 +28,7 @@ class Judged(NamedTuple):
     unordered: int
     lacking: int  # captures with an order, but without a value
     few: int  # captures with a value, in a series of too few builds
-    mixed: str | None  # a build whose captures ran different programs
+    mixed: str | None  # a build whose captures have different ops
     beside: int = 0  # captures with a value, among too few builds before or after an accepted change
 
 
@@ -104,7 +104,7 @@ class Series:
 
     @property
     def mixed(self) -> str | None:
-        """A sentence on the first series in which captures of one build ran different programs; None if none has."""
+        """A sentence on the first series in which captures of one build have different ops; None if none has."""
         mixed = ((row.series, row.ordered_by, row.mixed) for row in self.rows if row.mixed is not None)
         return next((of_mixed(*each) for each in mixed), None)
 
@@ -116,10 +116,10 @@ class Series:
 
 
 def of_mixed(series: str, key: str, label: str) -> str:
-    """That captures of one build of a series, the label of a key, ran different programs."""
+    """That captures of one build of a series, the label of a key, have different ops."""
     return (
-        f"captures of {key} {label} in the series {series or '(all)'} ran different programs: add a label that tells "
-        "them apart, such as model"
+        f"captures of {key} {label} in the series {series or '(all)'} have different ops: if they ran different "
+        "programs, add a label that tells them apart, such as model"
     )
 
 

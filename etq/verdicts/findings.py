@@ -47,12 +47,13 @@ def findings_of_input(
 
 
 def other_programs(samples: Mapping[str, Any]) -> Iterator[tuple[int, str, float, int]]:
-    """Yield, for each side, a capture that ran another program than the other captures of the side: its key, the side,
-    the share of its time in ops that at most half of the captures have, and the number of captures where this share is
-    over half.
+    """Yield, for each side of dumps, a capture with other ops than others of its side: its key, the side, the share of
+    its time in ops that at most half of the captures have, and the number of captures where this share is over half.
+    Traces are left out: one program may run kernels of other names each time.
     """
+    is_op = (samples["level"] == "op") & samples["is_additive"] & ~samples["is_trace"].astype(bool)
     for side in ("base", "new"):
-        rows = np.flatnonzero((samples["level"] == "op") & (samples["side"] == side) & samples["is_additive"])
+        rows = np.flatnonzero(is_op & (samples["side"] == side))
         captures, of_captures = np.unique(samples["capture_id"][rows], return_inverse=True)
         _, of_items = np.unique(samples["item"][rows].astype(str), return_inverse=True)
         pairs = np.unique(np.stack([of_items, of_captures]), axis=1)

@@ -122,13 +122,11 @@ def of_condition(name: str, detail: str) -> tuple[str, str]:
 
 
 def other_program(side: str, percent: float, more: int) -> str:
-    """That a capture ran another program than others of its side, as `more` of them did. The capture's name comes
-    before it.
-    """
-    others = f", as did {more} more" if more else ""
+    """That a capture has other ops than others of its side, as `more` captures have. Its name comes before the text."""
+    others = f", as have {more} more" if more else ""
     return (
-        f"of {side} ran another program than others{others}: {number_text(percent, 3)} % of its time is in ops that at "
-        f"most half of the captures of {side} have; compare the captures of one program"
+        f"of {side} has other ops than others of its side{others}: {number_text(percent, 3)} % of its time is in ops that "
+        f"at most half of the captures of {side} have; compare the captures of one program"
     )
 
 

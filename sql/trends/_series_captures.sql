@@ -243,8 +243,8 @@ CREATE MACRO _series_unit(unit, is_cycles) AS (
     END
 );
 
--- One build of a series whose dumps have different ops although they are of one profiling level: they ran different
--- programs, which the labels that distinguish series don't tell apart.
+-- One build of a series whose dumps have different ops although they are of one profiling level. They ran different
+-- programs, or other branches of one program.
 CREATE MACRO _builds_of_programs(
     placed  -- the name of a table with the rows of `_series_labels`
 ) AS TABLE

@@ -3,8 +3,8 @@
 -- would show, and why it isn't judged. Cycles and times are rows of their own. Captures without an order, and those
 -- without times, also belong to a series here.
 -- Shown: series!, verdict! (verdict), change_percent! (change), first_bad! (label), value! (time), unit, noise_percent!%,
---   shown_percent!%, captures!#, builds#, label! (label), kind, condition, reason!, mixed_build (label), captures_unordered#,
---   ordered_by
+--   shown_percent!%, captures!#, builds#, label! (label), kind, condition, reason!, mixed_build (label),
+--   captures_unordered#, ordered_by
 -- Columns:
 --   series: labels of the series, as key=value,key=value
 --   verdict: slower or faster, if its last change is kept and nobody has accepted it; not kept yet; unstable, if it alternates between two levels; ~ without a change; not judged
@@ -26,7 +26,7 @@
 --   capture: name of the last capture that has a time
 --   reason: why it isn't judged; NULL if it is
 --   ordered_by: the label by which captures are ordered, or captured_at
---   mixed_build: label of a build whose captures ran different programs, which labels don't tell apart; NULL if none did
+--   mixed_build: label of a build whose captures have different ops, as of several programs; NULL if there is none
 --   base: selector of the captures before the last change, as in `trend`
 --   new: selector of the captures from that change on, as in `trend`
 CREATE MACRO series(

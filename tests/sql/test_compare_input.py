@@ -339,8 +339,8 @@ def test_several_programs_on_a_side_are_not_judged() -> None:
         assert (total["verdict"], round(total["change_percent"])) == ("conditions differ", -64)
         assert not {row["verdict"] for row in rows_of(warehouse, "compare_ops")} & {"slower", "faster"}
         assert rules(warehouse)["conditions differ"] == (
-            "convnet00 of base ran another program than others, as did 7 more: 99.8 % of its time is in ops that at most "
-            "half of the captures of base have; compare the captures of one program"
+            "convnet00 of base has other ops than others of its side, as have 7 more: 99.8 % of its time is in ops that "
+            "at most half of the captures of base have; compare the captures of one program"
         )
         assert "conditions differ" not in rules(warehouse, base="side=base,net=mlp")
 
@@ -352,8 +352,10 @@ def test_a_program_of_which_most_of_a_side_has_no_op() -> None:
         "ticks": [10.0, 5, 10, 5, 10, 30, 25, 20, 5, 9], "side": ["base"] * 9 + ["new"],
     }  # fmt: skip
     samples = {name: np.array(values) for name, values in columns.items()}
-    samples |= {"level": np.full(10, "op"), "is_additive": np.full(10, True)}
+    samples |= {"level": np.full(10, "op"), "is_additive": np.full(10, True), "is_trace": np.full(10, False)}
     assert [*other_programs(samples)] == [(3, "base", 0.75, 1)]
+    # One program may run kernels of other names in each trace.
+    assert [*other_programs(samples | {"is_trace": np.full(10, True)})] == []
 
 
 @pytest.mark.long

@@ -470,8 +470,8 @@ def test_programs_that_labels_do_not_tell_apart(warehouse: Warehouse) -> None:
     ]
     ingest_all(warehouse, captures)
     assert series_of(warehouse, None, None, None).mixed == (
-        "captures of build 2 in the series device=pixel8 ran different programs: add a label that tells them apart, such "
-        "as model"
+        "captures of build 2 in the series device=pixel8 have different ops: if they ran different programs, add a "
+        "label that tells them apart, such as model"
     )
     assert series_of(warehouse, None, None, "device,net").mixed is None
     of = "SELECT series, mixed_build FROM series(by := 'device,net') UNION ALL SELECT series, mixed_build FROM series()"
