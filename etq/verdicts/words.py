@@ -125,8 +125,8 @@ def other_program(side: str, percent: float, more: int) -> str:
     """That a capture has other ops than others of its side, as `more` captures have. Its name comes before the text."""
     others = f", as have {more} more" if more else ""
     return (
-        f"of {side} has other ops than others of its side{others}: {number_text(percent, 3)} % of its time is in ops that "
-        f"at most half of the captures of {side} have; compare the captures of one program"
+        f"of {side} has other ops than others of its side{others}: {number_text(percent, 3)} % of its time is in ops "
+        f"that at most half of the captures of {side} have; compare the captures of one program"
     )
 
 
