@@ -6,7 +6,7 @@ CREATE MACRO _placed_sides(
     chosen  -- the name of a table: capture_id, side (base, new, history) and selector, the one that chose it
 ) AS TABLE
 SELECT
-    CASE WHEN count(*) FILTER (WHERE a.side <> 'history') OVER of_capture > 1 THEN error(
+    CASE WHEN count(CASE WHEN a.side <> 'history' THEN 1 END) OVER of_capture > 1 THEN error(
         c.name || ' is on both sides, ' || first_value(a.selector) OVER of_capture || ' and '
         || last_value(a.selector) OVER of_capture || '; choose different captures'
     ) ELSE a.side END AS side,

@@ -46,9 +46,9 @@ checked AS MATERIALIZED (
 ),
 sides AS MATERIALIZED (
     SELECT s.*, s.is_trace
-        AND count(*) FILTER (WHERE s.side = 'base') OVER () = 1
-        AND count(*) FILTER (WHERE s.side = 'new') OVER () = 1
-        AND count(*) FILTER (WHERE s.side = 'history') OVER () < 10 AS is_by_step,
+        AND count(CASE WHEN s.side = 'base' THEN 1 END) OVER () = 1
+        AND count(CASE WHEN s.side = 'new' THEN 1 END) OVER () = 1
+        AND count(CASE WHEN s.side = 'history' THEN 1 END) OVER () < 10 AS is_by_step,
         coalesce(_nanoseconds(s.time_scale), 1) AS scale,
         CASE s.time_scale WHEN 'cycles' THEN 'cycles' ELSE 'ns' END AS counted,
         CASE

@@ -20,8 +20,8 @@ FROM (
         count(*) FILTER (NOT s.is_new) AS of_base, count(*) FILTER (s.is_new) AS of_new,
         any_value(s.base_captures) AS base_captures, any_value(s.new_captures) AS new_captures
     FROM (
-        SELECT t.capture_id, t.is_new, count(*) FILTER (NOT t.is_new) OVER () AS base_captures,
-            count(*) FILTER (t.is_new) OVER () AS new_captures
+        SELECT t.capture_id, t.is_new, count(CASE WHEN NOT t.is_new THEN 1 END) OVER () AS base_captures,
+            count(CASE WHEN t.is_new THEN 1 END) OVER () AS new_captures
         FROM query_table(sides) AS t
     ) AS s
     JOIN labels AS l USING (capture_id)

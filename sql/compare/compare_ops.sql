@@ -72,7 +72,7 @@ SELECT p.op, p.module_path, p.kind, p.instruction_id, p.verdict, p.change_percen
     CASE p.kind
         WHEN 'delegate_call' THEN greatest(0, p.part - coalesce(
             sum(p.part) FILTER (p.kind = 'delegate') OVER of_call
-            / count(*) FILTER (p.kind = 'delegate_call') OVER of_call,
+            / count(CASE WHEN p.kind = 'delegate_call' THEN 1 END) OVER of_call,
             0
         ))
         ELSE p.part

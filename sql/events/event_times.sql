@@ -28,7 +28,7 @@ falls AS (
 ),
 wraps AS (
     SELECT f.run_index, f.last_index, f.last_ticks,
-        count(*) FILTER (WHERE f.has_wrapped) OVER (PARTITION BY f.dump_index ORDER BY f.run_index) AS wraps
+        count(CASE WHEN f.has_wrapped THEN 1 END) OVER (PARTITION BY f.dump_index ORDER BY f.run_index) AS wraps
     FROM falls AS f
 ),
 with_clock AS (

@@ -39,7 +39,7 @@ generation_starts AS (
     WHERE r.phase IN ('prefill', 'decode')
 ),
 numbered AS (
-    SELECT b.run_index, b.phase, count(*) FILTER (WHERE b.begins) OVER (ORDER BY b.run_index) AS begun
+    SELECT b.run_index, b.phase, count(CASE WHEN b.begins THEN 1 END) OVER (ORDER BY b.run_index) AS begun
     FROM generation_starts AS b
 ),
 timed AS (

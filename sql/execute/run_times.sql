@@ -7,7 +7,7 @@ WITH timed_runs AS (FROM _timed_runs(capture_key, unit, steps, phase, method, ru
 run_taxes AS (
     SELECT r.run_index, r.block_index, t.execute, t.tax, t.tax_percent, r.phase,
         r.run_index = f.first_run
-        AND count(*) FILTER (WHERE r.run_index <> f.first_run)
+        AND count(CASE WHEN r.run_index <> f.first_run THEN 1 END)
             OVER (PARTITION BY r.block_index) >= later_runs AS is_first,
         r.is_typical, t.unit
     FROM _run_taxes('timed_runs') AS t

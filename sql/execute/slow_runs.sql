@@ -27,8 +27,8 @@ executes_of_runs AS (FROM _executes((SELECT a.capture_id FROM target AS a), step
 -- Times are compared within an event block and phase, because other runs have other events or inputs.
 chosen AS (
     SELECT x.scope, x.block_index, x.phase, x.run_index, x.is_typical,
-        count(*) FILTER (WHERE x.is_slower) OVER (PARTITION BY x.block_index, x.phase) AS slow_runs,
-        count(*) FILTER (WHERE x.is_typical) OVER (PARTITION BY x.block_index, x.phase) AS typical_runs
+        count(CASE WHEN x.is_slower THEN 1 END) OVER (PARTITION BY x.block_index, x.phase) AS slow_runs,
+        count(CASE WHEN x.is_typical THEN 1 END) OVER (PARTITION BY x.block_index, x.phase) AS typical_runs
     FROM _compared_executes('executes_of_runs') AS x
     WHERE x.is_typical OR x.is_slower
 ),

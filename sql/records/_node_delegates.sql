@@ -38,8 +38,8 @@ left_over AS (
     FROM graphs AS g
     JOIN op_nodes AS p USING (record_id, graph_id)
     WHERE g.record_id = record_key AND p.subgraph = '' AND g.stage <> 'edge_dialect_exported_program'
-    QUALIFY count(*) FILTER (
-        WHERE p.op_type = 'higher_order.executorch_call_delegate'
+    QUALIFY count(
+        CASE WHEN p.op_type = 'higher_order.executorch_call_delegate' THEN 1 END
     ) OVER (PARTITION BY g.graph_id) = (
         SELECT count(*) FROM delegates AS d WHERE d.record_id = g.record_id AND d.method = g.method
     )
@@ -103,7 +103,7 @@ counted AS (
     SELECT g.*,
         -- The number of remaining nodes that no delegate has, and the number of remaining nodes that are views.
         coalesce(sum(g.weight) FILTER (WHERE NOT g.is_kernels) OVER handle, 0) - g.entries AS surplus,
-        count(*) FILTER (WHERE NOT g.is_kernels AND g.is_view) OVER handle AS views,
+        count(CASE WHEN NOT g.is_kernels AND g.is_view THEN 1 END) OVER handle AS views,
         row_number() OVER (
             PARTITION BY g.graph_id, g.debug_handle, g.is_kernels
             ORDER BY g.is_view DESC, g.node_index DESC

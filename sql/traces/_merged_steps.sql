@@ -12,7 +12,7 @@ WITH ordered AS (
 ),
 numbered AS (
     SELECT o.start_ticks, o.end_ticks,
-        count(*) FILTER (o.before_ticks IS NULL OR o.start_ticks > o.before_ticks) OVER (
+        count(CASE WHEN o.before_ticks IS NULL OR o.start_ticks > o.before_ticks THEN 1 END) OVER (
             ORDER BY o.start_ticks, o.end_ticks
             ROWS UNBOUNDED PRECEDING
         ) AS number

@@ -61,7 +61,7 @@ placed AS MATERIALIZED (
     SELECT b.rank, b.step, b.kind, min(b.start_ticks) AS start_ticks, max(b.end_ticks) AS end_ticks
     FROM (
         SELECT n.*,
-            count(*) FILTER (n.begins) OVER (
+            count(CASE WHEN n.begins THEN 1 END) OVER (
                 PARTITION BY n.rank, n.step, n.kind ORDER BY n.start_ticks, n.end_ticks
                 ROWS UNBOUNDED PRECEDING
             ) AS place

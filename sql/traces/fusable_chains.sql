@@ -45,7 +45,7 @@ led AS (
     FROM in_place AS p
 ),
 parted AS (
-    SELECT l.*, greatest(1, count(*) FILTER (WHERE l.op = l.leader) OVER (
+    SELECT l.*, greatest(1, count(CASE WHEN l.op = l.leader THEN 1 END) OVER (
             PARTITION BY l.whole ORDER BY l.start_ticks, l.event_index ROWS UNBOUNDED PRECEDING
         )) AS part
     FROM led AS l

@@ -32,8 +32,8 @@ chosen AS (
 counted AS (
     SELECT c.*, count(*) OVER same AS captures,
         over IS NULL AND bool_and(c.may_be_hash) OVER same AND count(DISTINCT c.label) OVER same >= 3
-            AND 2 * count(DISTINCT c.form) FILTER (c.form LIKE '%a%') OVER same > count(DISTINCT c.label) OVER same
-            AS are_hashes,
+            AND count(DISTINCT c.label) OVER same
+            < 2 * count(DISTINCT CASE WHEN c.form LIKE '%a%' THEN c.form END) OVER same AS are_hashes,
         CASE WHEN are_hashes THEN 0 ELSE count(c.label) OVER same END AS builds,
         count(c.captured_at) OVER same AS times,
         CASE

@@ -26,7 +26,7 @@ timed AS (
 ),
 numbered_calls AS (
     SELECT c.*,
-        count(*) FILTER (WHERE c.is_event) OVER (
+        count(CASE WHEN c.is_event THEN 1 END) OVER (
             PARTITION BY c.capture_id, c.run_index, c.chain_index, c.instruction_id, c.delegate_id
             ORDER BY c.event_index, c.value_index
         ) AS call

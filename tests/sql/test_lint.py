@@ -145,8 +145,15 @@ def of_plain_times(each: SqlObject) -> Iterator[str]:
                 yield f"an ASOF join compares rows: row({compared.this}), not {compared.this}"
 
 
+def of_filtered_windows(each: SqlObject) -> Iterator[str]:
+    """In a window, DuckDB counts with FILTER by reading the frame of each row again."""
+    for window in body(each).find_all(exp.Window) if each.kind != "table" else ():
+        if isinstance(window.this, exp.Filter) and isinstance(window.this.this, exp.Count):
+            yield f"count by CASE WHEN in a window, not by FILTER: {window}"
+
+
 # To parse all SQL takes seconds.
-PARSED = (unqualified, unnamed_or_unordered, of_later_themes, of_plain_times)
+PARSED = (unqualified, unnamed_or_unordered, of_later_themes, of_plain_times, of_filtered_windows)
 
 
 @pytest.mark.parametrize("rule", [undocumented, *(pytest.param(rule, marks=pytest.mark.long) for rule in PARSED)])
