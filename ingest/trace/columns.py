@@ -24,6 +24,7 @@ NOTHING: Final = PlainEvent()
 # Phases of flows. They are not read, and get no finding.
 UNREAD_PHASES: Final = frozenset("sft")
 UNREAD: Final = -2
+OF_MEMORY: Final = -3
 # Categories of counters that Kineto writes. It writes some counters as values at a moment, without a duration.
 _COUNTERS: Final = frozenset(
     ("mtia_counters", "mtia_insight", "xpu_scope_profiler", "cuda_profiler_range", "hardware_counters")
@@ -44,8 +45,8 @@ class Numbered(defaultdict[Any, int]):
 
 
 class Keys(dict[tuple[str, str | None, str, Written, Written], int]):
-    """Numbers of the distinct (phase, category, name, pid, tid) of slices. Other entries get -1, or -2 if they aren't
-    read. Flows aren't read, because each launch has one.
+    """Numbers of the distinct (phase, category, name, pid, tid) of slices. `[memory]` events get -3, and entries that
+    aren't read -2: flows, because each launch has one. Other entries get -1.
     """
 
     def __init__(self) -> None:
@@ -60,6 +61,8 @@ class Keys(dict[tuple[str, str | None, str, Written, Written], int]):
             number = len(self.kind)
             self.kind.append(self.kinds[category or "", name])
             self.thread.append(self.threads[pid, tid])
+        elif phase == "i" and name == MEMORY:
+            number = OF_MEMORY
         self[key] = number
         return number
 
@@ -93,7 +96,7 @@ class TraceColumns:
         self._open: dict[int, list[tuple[int, TraceEvent | PlainEvent, int]]] = defaultdict(list)
         self._left_out: Counter[str] = Counter()
         self.findings: list[tuple[str, str]] = []
-        # The numbers that the profiler gives to events of the host.
+        # The numbers that the profiler gives to events of the host, -1 for none.
         self._numbers = array("q")
         self.written[None]
 
@@ -115,6 +118,8 @@ class TraceColumns:
             self._add_slices(places, events, keys)
             return
         self._add_slices(places[is_slice], [*compress(events, is_slice.tolist())], keys[is_slice])
+        if (is_memory := keys == OF_MEMORY).any():
+            self._add_memory(places[is_memory], [*compress(events, is_memory.tolist())])
         is_other = keys == NONE
         for at, event in zip(places[is_other].tolist(), compress(events, is_other.tolist()), strict=True):
             self._add_other(at, event)
@@ -155,16 +160,18 @@ class TraceColumns:
                     self.names[at] = args.name
 
     def _count(self, arguments: Sequence[Arguments]) -> None:
-        self._numbers.extend(args.number for args in arguments if args.number != NONE)
+        self._numbers.fromlist([args.number for args in arguments])
+
+    def _add_memory(self, places: Places, events: Sequence[TraceEvent | PlainEvent]) -> None:
+        self._count([event.args or NO_ARGUMENTS for event in events])
+        moments = ticks_of([event.ts for event in events])
+        for at, event, moment in zip(places.tolist(), events, moments.tolist(), strict=True):
+            if moment != NO_TIME:
+                self.memory.append((at, self.threads[event.pid, event.tid], moment))
 
     def _add_other(self, at: int, event: TraceEvent | PlainEvent) -> None:
-        args = event.args or NO_ARGUMENTS
-        if event.ph == "i" and event.name == MEMORY:
-            self._count([args])
-            if (moment := tick_of(event.ts)) != NO_TIME:
-                self.memory.append((at, self.threads[event.pid, event.tid], moment))
-        elif event.ph == "M":
-            self._name(event, args)
+        if event.ph == "M":
+            self._name(event, event.args or NO_ARGUMENTS)
         elif event.ph == "B":
             self._open[self.threads[event.pid, event.tid]].append((at, event, tick_of(event.ts)))
         elif event.ph == "E":
@@ -212,7 +219,8 @@ class TraceColumns:
         """Add findings about entries that were left out, and about entries that the file lacks."""
         self._join_threads()
         # A time range of a recording has consecutive numbers of ops and of Python functions.
-        steps = np.diff(np.unique(np.frombuffer(self._numbers, np.int64)))
+        numbers = np.frombuffer(self._numbers, np.int64)
+        steps = np.diff(np.unique(numbers[numbers != NONE]))
         if steps.sum() >= _MANY and 2 * np.count_nonzero(steps == 1) < len(steps):
             self.find(
                 "incomplete file",

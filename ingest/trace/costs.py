@@ -129,13 +129,21 @@ class _Costs:
         distinct, inputs = self._inputs.at(np.where(described == NONE, NONE, work.at[described]))
         products, tops = work.launched()
         known = _Known(distinct, self._assumed)
+        made = self._made(owners, tops)
+        columns = (owners, work.kind[owners], inputs, tops[owners], products[owners], self._steps_at(owners))
+        # Most calls equal an earlier one, which is found by numbers.
+        numbers_of: dict[tuple[object, ...], int] = {}
+        costs: list[int] = []
+        for row, kind, code, top, count, step in zip(*(each.tolist() for each in columns), strict=True):
+            sizes = tuple(made.get(row, ()))
+            key = kind, code, top, count, step, sizes
+            if key not in numbers_of:
+                lengths = None if step == NONE else _lengths_in(work.names[step])
+                call = _Call(work.names[kind], work.formulas[kind], lengths, count, sizes)
+                numbers_of[key] = known.number(call, code, None if top == NONE else work.names[top])
+            costs.append(numbers_of[key])
         cost = np.full(len(work.at), NONE, np.int64)
-        columns, made = (work.kind[owners], inputs, tops[owners], products[owners]), self._made(owners, tops)
-        for row, kind, code, top, count, lengths in zip(
-            owners.tolist(), *(each.tolist() for each in columns), self._lengths(owners), strict=True
-        ):
-            call = _Call(work.names[kind], work.formulas[kind], lengths, count, tuple(made.get(row, ())))
-            cost[row] = known.number(call, code, None if top == NONE else work.names[top])
+        cost[owners] = costs
         return _Found(cost, known.rows())
 
     def _made(self, rows: Whole, tops: Whole) -> dict[int, list[tuple[float, ...]]]:
@@ -157,13 +165,14 @@ class _Costs:
             found[parent].append(tuple(() if inputs is None else wholes_in(inputs.value(0)) or ()))
         return found
 
-    def _lengths(self, rows: Whole) -> list[Lengths | None]:
-        """Return for each op the lengths of the sequences of its step; None for ops that don't read a cache."""
+    def _steps_at(self, rows: Whole) -> Whole:
+        """Return for each op that reads a cache the kind of its step, whose name has the lengths of the sequences; -1
+        for other ops.
+        """
         if not len(self._steps):
-            return [None] * len(rows)
+            return np.full(len(rows), NONE, np.int64)
         is_paged = self.work.are(rows, lambda formula: formula.moves in _PAGED)
-        names = np.where(is_paged, self._steps[rows], NONE)
-        return [None if kind == NONE else _lengths_in(self.work.names[kind]) for kind in names.tolist()]
+        return np.where(is_paged, self._steps[rows], NONE)
 
 
 def _steps_of(slices: Slices, kinds: Kinds, rows: Whole) -> Whole:

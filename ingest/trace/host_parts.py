@@ -245,23 +245,40 @@ def _moments(trace: Trace, names: _Names, launching: Whole, end: Whole, is_one: 
 
     def joined(*parts: Whole | int) -> Whole:
         sizes = (len(rows), len(rows), len(launches), len(captures))
-        return np.concatenate([np.broadcast_to(each, size) for each, size in zip(parts, sizes, strict=True)])
+        kind = np.int8 if all(isinstance(each, int) for each in parts) else np.int64
+        return np.concatenate([np.full(size, each, kind) for each, size in zip(parts, sizes, strict=True)])
 
     at = joined(trace.start[rows], end[rows], trace.start[launches], trace.start[captures])
     # Of events that start together, the longest is first; of those that end together, the one that started last.
-    other, event = joined(-end[rows], -trace.start[rows], 0, 0), joined(trace.at[rows], -trace.at[rows], 0, 0)
-    order = np.lexsort((event, other, joined(2, 0, np.where(is_in_op, 3, 1), 1), at, trace.thread[every]))
-    change, own = joined(1, -1, 0, 0)[order], kind[every[order]]
-    counts = (
-        joined(0, 0, 1, 0)[order],
-        joined(0, 0, 0, names.captures[kind[captures]])[order],
-        *(change * flags[own] for flags in (names.loads, names.communicates, names.compiles)),
+    order = np.lexsort(
+        (
+            joined(trace.at[rows], -trace.at[rows], 0, 0),
+            joined(-end[rows], -trace.start[rows], 0, 0),
+            joined(2, 0, np.where(is_in_op, 3, 1), 1),
+            at,
+            trace.thread[every],
+        )
     )
+    change, own = joined(1, -1, 0, 0)[order], kind[every[order]]
     is_kept = change != 0
-    innermost = joined(rows, trace.parent[rows], NONE, NONE)[order]
+    kept = order[is_kept]
+    innermost = joined(rows, trace.parent[rows], NONE, NONE)[kept]
     innermost[~is_one[innermost]] = NONE
-    columns = (trace.thread[every[order]], at[order], innermost, own, change, *map(np.cumsum, counts))
-    return _Moments(*(each[is_kept] for each in columns))
+
+    def so_far(changes: Whole) -> Whole:
+        sums: Whole = np.cumsum(changes, dtype=np.int32)[is_kept]
+        return sums
+
+    return _Moments(
+        trace.thread[every[kept]],
+        at[kept],
+        innermost,
+        own[is_kept],
+        change[is_kept],
+        so_far(joined(0, 0, 1, 0)[order]),
+        so_far(joined(0, 0, 0, names.captures[kind[captures]])[order]),
+        *(so_far(change * flags[own]) for flags in (names.loads, names.communicates, names.compiles)),
+    )
 
 
 def _states(trace: Trace, launching: Whole, patterns: Collection[str | None]) -> _States:

@@ -20,6 +20,7 @@ from etq.maintenance.merge import Merged, merge
 from etq.version import SCHEMA_VERSION
 from etq.warehouse.warehouse import Warehouse
 from tests.conftest import CAPTURES
+from tests.trace_builders import event, trace
 from tests.unit.test_warehouse import ONE, TWO, contents
 from tests.warehouses import copy_of
 
@@ -377,3 +378,14 @@ def test_files_outside_of_the_folder_are_not_read(db: Path, tmp_path: Path) -> N
     with duckdb.connect(str(db)) as connection:
         connection.execute(f"UPDATE captures SET uri = if(name = 'dump', '{tmp_path}/secret', '../secret')")
     assert "(0 of 5): ok" in checked(db, "--files", str(tmp_path / "folder")).stdout
+
+
+def test_a_large_trace_is_written_once(tmp_path: Path) -> None:
+    """A checkpoint keeps the blocks that were written while the trace was read: few blocks of the file are free."""
+    db = tmp_path / "large.duckdb"
+    events = [event("cpu_op", f"aten::op{at % 50}", 3 * at, 3 * at + at % 3) for at in range(400_000)]
+    with etq.open(db) as warehouse:
+        warehouse.ingest(trace(*events), name="large")
+    with duckdb.connect(str(db), read_only=True) as connection:
+        [(used, free)] = connection.execute("SELECT used_blocks, free_blocks FROM pragma_database_size()").fetchall()
+    assert 3 * free < used  # more than half as many as used if row groups are written again
