@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 VERSION: Final = "0.1.0"
 # The version of the tables of warehouses and lakes.
-SCHEMA_VERSION: Final = 15
+SCHEMA_VERSION: Final = 16
 # Optional libraries come last.
 LIBRARIES: Final = (*("duckdb", "pyarrow", "numpy", "msgspec", "click"), *("pandas", "pyspark", "torch", "executorch"))
 

@@ -20,7 +20,7 @@ from etq.errors import ArgumentError
 # rollups.
 EVENT_TABLES: Final = (
     "event_ticks", "allocations", "debug_values", "trace_events", "op_arguments", "device_events", "event_counters",
-    "host_collectives", "host_waits", "device_gaps", "gap_parts", "trace_memory", "call_costs",
+    "host_collectives", "host_waits", "device_gaps", "gap_parts", "trace_memory", "event_memory", "call_costs",
     "costed_ops", "op_values",
 )  # fmt: skip
 # The tables whose rows `remove_captures` and `prune_events` read for these captures; rows of other tables are only

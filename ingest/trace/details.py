@@ -100,7 +100,7 @@ class MemoryDetails:
         self._rows += [astuple(event.args or _NO_MEMORY) for event in events]
 
     def rows(self) -> pa.RecordBatch:
-        """Return the table `trace_memory`. The part must have been decoded."""
+        """Return the columns of `trace_memory` that the file has. The part must have been decoded."""
         fields = MemoryArguments.__struct_fields__
         columns = [*zip(*self._rows, strict=True)] or [()] * len(fields)
         details: dict[str, Sequence[Any]] = dict(zip(fields, columns, strict=True))

@@ -13,6 +13,7 @@ import pyarrow as pa
 from etq.ingest.arrow import LazyBatch, batch, encoded, filled, flags, integers, numbers, texts
 from etq.ingest.events.own_times import summed
 from etq.ingest.events.rows import event_batch
+from etq.ingest.trace.allocations import Allocations, columns_of_memory, event_memory
 from etq.ingest.trace.calls import covering, family_of, operator_ticks
 from etq.ingest.trace.classes import Class
 from etq.ingest.trace.collectives import host_collectives
@@ -136,9 +137,7 @@ def trace_rows(
         by_tools.column("pattern").to_pylist(),
         *(filled(by_tools.column(each), NONE) for each in ("start_ticks", "end_ticks")),
     )
-    yield from _of_devices(
-        *(columns, entries, slices, signature, around["annotation_index"], passes, order), recording.thread, spans
-    )
+    yield from _of_devices(*(columns, entries, slices, signature, around, passes, order), recording.thread, spans)
     entries.release()
     if columns.findings:
         rules, details = zip(*columns.findings, strict=True)
@@ -157,15 +156,15 @@ def _of_devices(
     entries: Entries,
     slices: Slices,
     signature: Whole,
-    annotation: Whole,
+    around: Mapping[str, Whole],
     passes: Passes,
     order: Whole,
     last_thread: int,
     steps: Steps,
 ) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """Yield the tables about devices and memory; their entries are read in one pass. Arguments are as in `_launches`;
-    `order` has the slices in the order of the tables; `last_thread` is the thread in which the recording ends; `steps`
-    are those of `tool_steps`.
+    """Yield the tables about devices and memory; their entries are read in one pass. `signature` is as in `_launches`,
+    `around` as from `around_of`; `order` has the slices in the order of the tables; `last_thread` is the thread in
+    which the recording ends; `steps` are those of `tool_steps`.
     """
     of_devices = order[slices.is_device[order]]
     is_launched = (slices.is_copy & (slices.call != NONE))[of_devices]
@@ -173,7 +172,7 @@ def _of_devices(
     devices, memory = DeviceDetails(slices.at[of_devices], calls), MemoryDetails(columns.memory)
     entries.decode(*(each.part for each in (devices, memory) if len(each.part.places)))
     if len(of_devices):
-        launches = _launches(slices, signature, annotation, of_devices)
+        launches = _launches(slices, signature, around["annotation_index"], of_devices)
         call, owner = slices.call[of_devices], slices.owners.owner[of_devices]
         launches |= columns_around(slices, passes, np.where(call == NONE, owner, call))
         rows = devices.rows(entries, slices.run[of_devices], launches)
@@ -194,7 +193,14 @@ def _of_devices(
     if len(ranges):
         yield "event_counters", event_counters(entries, slices.at[ranges], slices.run[ranges], columns.find)
     if columns.memory:
-        yield "trace_memory", memory.rows()
+        yield from _of_memory(slices, around["node_index"], memory.rows())
+
+
+def _of_memory(slices: Slices, node: Whole, rows: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
+    memory = Allocations.of(rows)
+    found = columns_of_memory(slices, node, slices.calls.operator, memory)
+    yield "trace_memory", batch({**dict(zip(rows.schema.names, rows.columns, strict=True)), **found})
+    yield "event_memory", event_memory(slices, slices.run, memory)
 
 
 def _launches(slices: Slices, signature: Whole, annotation: Whole, of_devices: Whole) -> dict[str, pa.Array]:

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from etq.ingest.arrow import batch, encoded, filled, flags, numbers, texts
+from etq.ingest.trace.allocations import Allocations, columns_of_memory, event_memory
 from etq.ingest.trace.classes import Class
 from etq.ingest.trace.collectives import HOST_COLLECTIVES, host_collectives
 from etq.ingest.trace.costs import columns_of_ops
@@ -48,6 +49,13 @@ _OPS: Final = """
     LEFT JOIN call_costs AS c USING (capture_id, cost_index)
     WHERE e.capture_id = $key
     ORDER BY e.event_index
+"""
+_MEMORY: Final = """
+    SELECT m.event_index, m.thread_index, m.at_ticks, m.bytes, m.device_type
+    FROM trace_memory AS m WHERE m.capture_id = $key ORDER BY m.event_index
+"""
+_NODES: Final = """
+    SELECT e.node_index, e.operator_index FROM trace_events AS e WHERE e.capture_id = $key ORDER BY e.event_index
 """
 _CALLS: Final = """
     SELECT d.event_index, d.call_index FROM device_events AS d WHERE d.capture_id = $key ORDER BY d.event_index
@@ -123,6 +131,7 @@ def computed_again(read: Callable[[str], pa.Table]) -> Iterator[tuple[str, pa.Re
     of_events = {"event_index": numbers(trace.at), **columns_of(trace, passes, every), **times.columns(every)}
     yield "trace_events", batch(of_events)
     is_work = np.array([each.is_work for each in of_kinds], np.bool_)[trace.kind[row]] & (trace.elapsed[row] >= 0)
+    yield from _memory(trace, run_of, read)
     yield "trace_devices", _used(read, others[0][is_work])
     yield "host_collectives", _collectives(trace, run_of, read)
     ops = Ops(run_of, ops_around(trace), np.full(len(trace.at), NONE), is_called == 1, own_ticks)
@@ -207,6 +216,17 @@ def _collectives(trace: _Stored, run: Whole, read: Callable[[str], pa.Table]) ->
     groups = [f"{group['name']}:{group['size']}" for group in read(_GROUP).to_pylist()]
     found = host_collectives(trace, run, _Inputs(filled(index.combine_chunks(), NONE), inputs), "".join(groups))
     return pa.RecordBatch.from_pylist([], HOST_COLLECTIVES) if found is None else found.rows
+
+
+def _memory(trace: _Stored, run: Whole, read: Callable[[str], pa.Table]) -> Iterator[tuple[str, pa.RecordBatch]]:
+    [*batches] = read(_MEMORY).combine_chunks().to_batches()
+    if not batches:
+        return
+    [rows] = batches
+    given, (node, operator) = Allocations.of(rows), (_rows_of(trace.at, each) for each in _columns(read(_NODES)))
+    found = columns_of_memory(trace, node, operator, given)
+    yield "trace_memory", batch({"event_index": rows.column("event_index"), **found})
+    yield "event_memory", event_memory(trace, run, given)
 
 
 def _used(read: Callable[[str], pa.Table], working: Whole) -> pa.RecordBatch:

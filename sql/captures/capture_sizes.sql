@@ -36,6 +36,8 @@ WITH segments AS (
     UNION ALL
     SELECT 'event_counters' AS table_name, s.* FROM pragma_storage_info('event_counters') AS s
     UNION ALL
+    SELECT 'event_memory' AS table_name, s.* FROM pragma_storage_info('event_memory') AS s
+    UNION ALL
     SELECT 'event_ticks' AS table_name, s.* FROM pragma_storage_info('event_ticks') AS s
     UNION ALL
     SELECT 'findings' AS table_name, s.* FROM pragma_storage_info('findings') AS s
@@ -167,6 +169,8 @@ WITH capture_rows AS (
         SELECT 'device_gaps' AS table_name, t.capture_id FROM device_gaps AS t
         UNION ALL
         SELECT 'event_counters' AS table_name, t.capture_id FROM event_counters AS t
+        UNION ALL
+        SELECT 'event_memory' AS table_name, t.capture_id FROM event_memory AS t
         UNION ALL
         SELECT 'event_ticks' AS table_name, t.capture_id FROM event_ticks AS t
         UNION ALL

@@ -267,7 +267,22 @@ CREATE TABLE trace_memory (
     device INTEGER,  -- number of the device; -1 for the CPU
     address VARCHAR,  -- address as a decimal number
     total_allocated BIGINT,  -- bytes allocated on the device at that time
-    total_reserved BIGINT  -- bytes reserved on the device at that time
+    total_reserved BIGINT,  -- bytes reserved on the device at that time
+    counts_as VARCHAR,  -- how torch counts it: cpu, or device (CUDA, HIP, XPU and PrivateUse1); NULL if it doesn't
+    call_index INTEGER,  -- the innermost call of an op, module or other node of the thread that had begun and not yet ended; steps don't count; NULL if there was none
+    is_outside BOOLEAN NOT NULL  -- whether no thread had an event of the host at that time; the profiler's own events don't count
+);
+
+-- The memory that all threads allocated minus what they released from the start to the end of one event of the host,
+-- both included, as torch counts it. Events without any have no row.
+CREATE TABLE event_memory (
+    capture_id INTEGER NOT NULL,  -- the capture
+    run_index INTEGER NOT NULL,  -- the run
+    event_index INTEGER NOT NULL,  -- the event
+    cpu_bytes BIGINT,  -- on the CPU; NULL, as in the other columns, if it doesn't fit 64 bits
+    self_cpu_bytes BIGINT,  -- cpu_bytes minus the cpu_bytes of the events directly within it
+    device_bytes BIGINT,  -- on devices
+    self_device_bytes BIGINT  -- device_bytes minus the device_bytes of the events directly within it
 );
 
 -- One device of the machine on which a trace was recorded, used or not.

@@ -15,7 +15,7 @@ CREATE MACRO _allocated_before(
 -- allocated anew if the release was not seen.
 CREATE MACRO _allocations(capture_key) AS TABLE
 WITH memory AS (
-    SELECT m.event_index, m.at_ticks, m.bytes, m.total_allocated, m.address,
+    SELECT m.event_index, m.at_ticks, m.bytes, m.total_allocated, m.address, m.call_index,
         _memory_device(m.device_type, m.device) AS device,
         row_number() OVER (PARTITION BY m.device_type, m.device ORDER BY m.at_ticks, m.event_index) AS place
     FROM trace_memory AS m
@@ -24,7 +24,7 @@ WITH memory AS (
         AND m.bytes IS NOT NULL
         AND m.total_allocated IS NOT NULL
 )
-SELECT m.device, m.event_index, m.place, m.at_ticks, m.bytes, m.total_allocated,
+SELECT m.device, m.call_index, m.place, m.at_ticks, m.bytes, m.total_allocated,
     lead(m.place) OVER of_address AS until_place, lead(m.at_ticks) OVER of_address AS until_ticks
 FROM memory AS m
-WINDOW of_address AS (PARTITION BY m.device, m.address ORDER BY m.place);
+WINDOW of_address AS (PARTITION BY m.device, m.address ORDER BY m.at_ticks, m.event_index);

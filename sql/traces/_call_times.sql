@@ -80,18 +80,6 @@ calls AS (
         CASE WHEN o.event_index IS NOT NULL THEN o.row_index WHEN NOT t.is_helper THEN t.own_row END AS row_index
     FROM timed AS t
     LEFT JOIN others AS o USING (run_index, event_index)
-),
-memory AS (
-    SELECT m.run_index, m.event_index, c.parent_run_index, c.parent_index, m.cpu_bytes, m.device_bytes
-    FROM _memory_within(capture_key) AS m
-    JOIN timed AS c USING (run_index, event_index)
-),
-call_memory AS (
-    SELECT m.run_index, m.event_index, m.cpu_bytes - coalesce(sum(i.cpu_bytes), 0) AS cpu_bytes,
-        m.device_bytes - coalesce(sum(i.device_bytes), 0) AS device_bytes
-    FROM memory AS m
-    LEFT JOIN memory AS i ON i.parent_run_index = m.run_index AND i.parent_index = m.event_index
-    GROUP BY m.run_index, m.event_index, m.cpu_bytes, m.device_bytes
 )
 SELECT c.run_index, c.event_index, c.row_index, c.call_index, c.thread_index, c.is_call,
     c.covers_own,
@@ -102,8 +90,12 @@ SELECT c.run_index, c.event_index, c.row_index, c.call_index, c.thread_index, c.
     CASE WHEN v.has_work THEN coalesce(c.device_ticks, 0) END AS device_ticks, c.device_before_ticks AS before_ticks,
     c.device_before_ticks + c.device_ticks AS after_ticks,
     CASE WHEN c.is_on_device OR c.call_index IS NULL THEN c.device_self_ticks END AS unowned_ticks,
-    i.cpu_bytes AS self_memory, m.cpu_bytes AS memory, i.device_bytes AS self_device_memory,
-    m.device_bytes AS device_memory
+    CASE WHEN m.event_index IS NULL THEN r.no_bytes ELSE m.self_cpu_bytes END AS self_memory,
+    CASE WHEN m.event_index IS NULL THEN r.no_bytes ELSE m.cpu_bytes END AS memory,
+    CASE WHEN m.event_index IS NULL THEN r.no_bytes ELSE m.self_device_bytes END AS self_device_memory,
+    CASE WHEN m.event_index IS NULL THEN r.no_bytes ELSE m.device_bytes END AS device_memory
 FROM calls AS c CROSS JOIN _has_device_work(capture_key) AS v
-LEFT JOIN memory AS m USING (run_index, event_index)
-LEFT JOIN call_memory AS i USING (run_index, event_index);
+CROSS JOIN (
+    SELECT CASE WHEN count(*) > 0 THEN 0 END AS no_bytes FROM (FROM trace_memory AS i WHERE i.capture_id = capture_key)
+) AS r
+LEFT JOIN (FROM event_memory AS i WHERE i.capture_id = capture_key) AS m USING (run_index, event_index);

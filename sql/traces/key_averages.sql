@@ -135,10 +135,12 @@ values_of_no_call AS (
     HAVING sum(d.unowned_ticks) > 0
     UNION ALL BY NAME
     SELECT '[memory]' AS name, count(*) AS calls, 0 AS device_ticks, 0 AS device_in_steps,
-        try_cast(sum(m.cpu_bytes) AS BIGINT) AS memory, try_cast(sum(m.device_bytes) AS BIGINT) AS device_memory
-    FROM _memory_outside((SELECT o.capture_id FROM options AS o)) AS m
+        try_cast(coalesce(sum(m.bytes) FILTER (m.counts_as = 'cpu'), 0) AS BIGINT) AS memory,
+        try_cast(coalesce(sum(m.bytes) FILTER (m.counts_as = 'device'), 0) AS BIGINT) AS device_memory
+    FROM options AS o
+    JOIN trace_memory AS m USING (capture_id)
     LEFT JOIN runs AS r ON r.capture_id = m.capture_id AND NOT _is_step_run(r.name)
-    WHERE _is_recorded(0, r.phase, steps, phase)
+    WHERE m.is_outside AND _is_recorded(0, r.phase, steps, phase)
     HAVING count(*) > 0
 ),
 all_rows AS (

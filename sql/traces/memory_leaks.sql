@@ -9,8 +9,7 @@ WITH steps AS MATERIALIZED (
 owned AS MATERIALIZED (
     SELECT l.device, g.label AS op, l.bytes, l.at_ticks, l.until_ticks
     FROM _allocations(capture_key) AS l
-    LEFT JOIN _memory_calls(capture_key) AS c USING (event_index)
-    LEFT JOIN _event_labels(capture_key) AS g ON g.event_index = c.call_index
+    LEFT JOIN _event_labels(capture_key) AS g ON g.event_index = l.call_index
     WHERE l.bytes > 0
 ),
 -- Changes until the end of each step, its last tick included.

@@ -46,7 +46,7 @@ peaks AS MATERIALIZED (
     QUALIFY row_number() OVER (PARTITION BY m.device ORDER BY m.most DESC, m.place) = 1
 ),
 held AS (
-    SELECT l.device, l.event_index, l.at_ticks, l.bytes
+    SELECT l.device, l.call_index, l.at_ticks, l.bytes
     FROM memory AS l
     JOIN peaks AS p USING (device)
     WHERE l.bytes > 0 AND l.place <= p.place AND (l.until_place IS NULL OR l.until_place > p.place)
@@ -64,19 +64,18 @@ owned AS (
         END AS module,
         CASE WHEN h.at_ticks < s.end_ticks THEN s.step END AS step, h.bytes
     FROM held AS h CROSS JOIN target AS a
-    LEFT JOIN _memory_calls((SELECT a.capture_id FROM target AS a)) AS c USING (event_index)
     LEFT JOIN (
         FROM target AS a
         JOIN event_ticks AS e USING (capture_id)
         JOIN signatures AS s USING (capture_id, signature_index)
-    ) AS g ON g.event_index = c.call_index
+    ) AS g ON g.event_index = h.call_index
     -- By op, the planner knows from this that these tables aren't read.
     LEFT JOIN (
         FROM target AS a JOIN trace_events AS i USING (capture_id) WHERE "by" = 'source'
-    ) AS l ON l.event_index = c.call_index
+    ) AS l ON l.event_index = h.call_index
     LEFT JOIN (
         FROM _event_module_paths((SELECT a.capture_id FROM target AS a)) AS p WHERE "by" = 'module'
-    ) AS m ON m.event_index = c.call_index
+    ) AS m ON m.event_index = h.call_index
     ASOF LEFT JOIN steps AS s ON row(h.at_ticks) >= row(s.start_ticks)
 ),
 rows_of_ops AS (

@@ -18,37 +18,6 @@ CREATE MACRO _memory_device(
     END
 );
 
--- The call in which one allocation or release of a trace happened: the innermost call of its thread that had begun and
--- not yet ended.
-CREATE MACRO _memory_calls(capture_key) AS TABLE
-WITH tree AS MATERIALIZED (
-    FROM _operator_tree(capture_key) AS t
-    WHERE t.end_ticks > t.start_ticks
-        -- A step may begin within an op that it does not contain.
-        AND NOT starts_with(t.label, 'ProfilerStep#')
-        AND EXISTS (FROM trace_memory AS m WHERE m.capture_id = capture_key)
-),
--- The innermost call of a thread from each start and end of a call on: the call that begins then, or the call that
--- contains all calls that end then.
-changes AS (
-    SELECT t.thread_index, t.start_ticks AS at_ticks, t.call_index
-    FROM tree AS t
-    QUALIFY row_number() OVER (PARTITION BY t.thread_index, t.start_ticks ORDER BY t.end_ticks, t.event_index DESC) = 1
-    UNION ALL
-    SELECT e.thread_index, e.end_ticks, p.call_index
-    FROM (
-        SELECT t.*
-        FROM tree AS t
-        LEFT JOIN tree AS b ON b.thread_index = t.thread_index AND b.start_ticks = t.end_ticks
-        WHERE b.event_index IS NULL
-        QUALIFY row_number() OVER (PARTITION BY t.thread_index, t.end_ticks ORDER BY t.start_ticks, t.event_index) = 1
-    ) AS e
-    LEFT JOIN tree AS p ON p.event_index = e.above_index
-)
-SELECT m.event_index, t.call_index
-FROM (FROM trace_memory AS i WHERE i.capture_id = capture_key) AS m
-ASOF LEFT JOIN changes AS t ON t.thread_index = m.thread_index AND row(m.at_ticks) >= row(t.at_ticks);
-
 -- The memory that one op of a trace allocated on one device, as in the memory view of torch-tb-profiler. An allocation
 -- or release belongs to the innermost op of its thread at that time, if there is one. Empty for traces that don't
 -- record memory. Differences from the plug-in: all calls of an op are counted, not only those that allocate; devices
@@ -78,9 +47,9 @@ self_memory AS MATERIALIZED (
         count(*) FILTER (WHERE m.bytes > 0) AS allocations,
         try_cast(coalesce(sum(m.bytes) FILTER (WHERE m.bytes > 0), 0) AS BIGINT) AS allocated,
         try_cast(sum(m.bytes) AS BIGINT) AS increase
-    FROM _memory_calls((SELECT a.capture_id FROM target AS a)) AS i
-    JOIN calls AS c ON c.event_index = i.call_index AND c.is_operator
-    JOIN trace_memory AS m ON m.capture_id = (SELECT a.capture_id FROM target AS a) AND m.event_index = i.event_index
+    FROM target AS a
+    JOIN trace_memory AS m USING (capture_id)
+    JOIN calls AS c ON c.event_index = m.call_index AND c.is_operator
     WHERE m.bytes IS NOT NULL AND m.device_type IS NOT NULL
     GROUP BY 1, 2
 ),

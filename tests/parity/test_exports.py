@@ -154,8 +154,11 @@ STORED = {
     """,
     "memory": """
         SELECT dense_rank() OVER (ORDER BY m.event_index), t.process, t.thread,
-            m.* EXCLUDE (capture_id, event_index, thread_index)
-        FROM trace_memory AS m JOIN threads AS t USING (capture_id, thread_index) WHERE m.capture_id = $id
+            m.* EXCLUDE (capture_id, event_index, thread_index, call_index), call.name, call.start_ticks
+        FROM trace_memory AS m
+        JOIN threads AS t USING (capture_id, thread_index)
+        LEFT JOIN events AS call ON call.capture_id = $id AND call.event_index = m.call_index
+        WHERE m.capture_id = $id
     """,
     "counters": """
         SELECT t.start_ticks, c.counter, c.value

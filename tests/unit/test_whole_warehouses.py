@@ -269,6 +269,11 @@ HOST_FACTS = {
     "costed_ops": ("inner_flops = 1", "host_ticks = host_ticks + 1"),
     "host_collectives": ("message_bytes = 1", "collective = 'other'", "group_size = group_size + 1"),
 }
+# Of a trace that records memory.
+MEMORY_FACTS = {
+    "trace_memory": ("call_index = 1", "counts_as = 'device'", "is_outside = NOT is_outside"),
+    "event_memory": ("cpu_bytes = cpu_bytes + 1", "self_cpu_bytes = 7", "device_bytes = 7", "self_device_bytes = 7"),
+}
 MISSING = {
     "parent_index = event_index": "an event contains itself",
     "parent_index = 999999": "a number has no event",
@@ -277,13 +282,19 @@ MISSING = {
 
 
 @pytest.mark.parametrize(
-    ("file", "facts", "missing"), [("torch_gpu", FACTS, MISSING), ("torch_gloo", HOST_FACTS, {})], ids=["gpu", "gloo"]
+    ("file", "facts", "missing"),
+    [
+        ("torch_gpu/rank0.pt.trace.json.gz", FACTS, MISSING),
+        ("torch_gloo/rank0.pt.trace.json.gz", HOST_FACTS, {}),
+        ("torch/mlp_train.pt.trace.json.gz", MEMORY_FACTS, {}),
+    ],
+    ids=["gpu", "gloo", "memory"],
 )
 def test_facts_of_traces_that_differ_are_found(
     file: str, facts: dict[str, tuple[str, ...]], missing: dict[str, str]
 ) -> None:
     with etq.open() as warehouse:
-        warehouse.ingest(CAPTURES / file / "rank0.pt.trace.json.gz", name="gpu")
+        warehouse.ingest(CAPTURES / file, name="gpu")
 
         def problems(table: str, change: str) -> list[str]:
             warehouse.connection.execute("BEGIN")
