@@ -445,7 +445,23 @@ def _creeps(part: _Part, rest: Numbers, growth: Numbers) -> list[Change]:
             bends = [bend for bend in part.bends if bend.place < end]
             bend = min(bends, key=lambda bend: (bend.place <= first - LONG, bend.p))
             width, stage = 2 * bend.error * (end - first), KEPT if end - first >= LASTING and bend.p < APART else OPEN
-            found.append(
-                Change(first, first, first, end, before, size, size - width, size + width, bend.p, stage, is_creep=True)
-            )
+            sizes = _sizes(part, first, end, size, width)
+            found.append(Change(first, first, first, end, before, *sizes, bend.p, stage, is_creep=True))
     return found
+
+
+def _sizes(part: _Part, first: int, end: int, size: float, width: float) -> tuple[float, float, float]:
+    """Return the size of a creep, and its interval. What grows in a few steps grows by less than the line through it,
+    so the interval also covers the difference of the last builds from the first ones. The size is this difference if it
+    contradicts the line.
+    """
+    if any(first < step.place < end for step in part.steps):
+        return size, size - width, size + width
+    values = part.values[first:end]
+    of_ends = float(values[-LEAST:].mean() - values[:LEAST].mean())
+    width_of_ends = 2 * float(trimmed_sd(np.diff(values)[None])[0]) * math.sqrt(2 / LEAST)
+    return (
+        of_ends if abs(size - of_ends) > width_of_ends else size,
+        min(size - width, of_ends - width_of_ends),
+        max(size + width, of_ends + width_of_ends),
+    )

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 import pytest
 
+from etq.verdicts.changes import Least
+from etq.verdicts.changes import changes_of as of_series
 from tests.sampling import thinned
 from tests.statistics.fleet import Floats, fleet_of
 from tests.statistics.rates_of_series import LENGTH, changes_of, creep_of, made_series, step_of
@@ -124,6 +127,23 @@ def test_steps_creep_and_staircases_are_distinguished() -> None:
     for shape, number, is_creep in ((step_of(0.2, 100), 1, False), (creep_of(0.8), 0, True), (stairs, 3, False)):
         steps, creeps = changes_of([each + shape for each in noise])
         assert ({len(each) for each in steps}, {*creeps}) == ({number}, {is_creep})
+
+
+def test_the_interval_of_growth_covers_it_whether_it_is_steady_or_in_steps() -> None:
+    random, grown = np.random.default_rng(3), math.log(1.01)
+    shapes = {
+        "steady": np.linspace(0, 0.1, 100),
+        "five steps": grown * (np.arange(40) // 8),
+        "ten steps": grown * (np.arange(100) // 10),
+    }
+    for name, shape in shapes.items():
+        for sd in (0.002, 0.005):
+            series = [shape + random.normal(0, sd, len(shape)) for _ in range(60)]
+            found = [changes for changes, _ in of_series(series, [Least(math.log(1.03))] * 60)]
+            creeps = [changes[0] for changes in found if len(changes) == 1 and changes[0].is_creep]
+            assert len(creeps) >= 50, name
+            covered = np.mean([each.low <= shape[-1] <= each.high for each in creeps])
+            assert covered >= 0.9, (name, sd, covered)
 
 
 def test_odd_and_short_series_have_no_changes() -> None:
