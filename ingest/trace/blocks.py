@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import islice
 from typing import Final, NoReturn, TypeVar
@@ -272,20 +272,6 @@ class Blocks:
     def _refuse_other(self, head: bytes) -> None:
         if (other := other_file(head)) is not None:
             raise FormatError(self._path, other)
-
-
-def lists_at(parts: Iterator[bytes], begins: Iterable[int], ends: Iterable[int]) -> Iterator[bytes]:
-    """Yield JSON lists of entries: one for each pair of these beginnings and ends in a text."""
-    text, offset = b"", 0
-    for begin, end in zip(begins, ends, strict=True):
-        if end > offset + len(text):
-            at = min(begin - offset, len(text))
-            held, offset, size = [text[at:]], offset + at, len(text) - at
-            while offset + size < end:
-                held.append(next(parts))
-                size += len(held[-1])
-            text = b"".join(held)
-        yield b"".join((b"[", memoryview(text)[begin - offset : end - offset], b"]"))
 
 
 def _is_key(written: bytes) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 from etq.errors import FormatError
@@ -61,6 +61,14 @@ class Text:
             yield part
         self._kept = kept if is_kept else None
 
+    def lists(self, begins: Iterable[int], ends: Iterable[int]) -> Iterator[bytes]:
+        """Yield JSON lists of entries: one for each pair of these beginnings and ends in the text, which ascend."""
+        if self._is_packed or self._change is not None:
+            yield from lists_at(self.parts(), begins, ends)
+            return
+        for begin, end in zip(begins, ends, strict=True):
+            yield b"".join((b"[", self._data[begin:end], b"]"))
+
     def change(self, change: Callable[[Iterator[bytes]], Iterator[bytes]]) -> None:
         """From now on, yield the parts that this function makes from the file's parts."""
         self._change, self._kept = change, None
@@ -78,6 +86,21 @@ class Text:
     def release(self) -> None:
         """Free the text that is kept."""
         self._is_released, self._kept = True, None
+
+
+def lists_at(parts: Iterator[bytes], begins: Iterable[int], ends: Iterable[int]) -> Iterator[bytes]:
+    """Yield lists as `Text.lists`, of a text in parts."""
+    text, offset = b"", 0
+    for begin, end in zip(begins, ends, strict=True):
+        if end > offset + len(text):
+            while offset + len(text) <= begin:
+                offset, text = offset + len(text), next(parts)
+            held, offset, size = [text[begin - offset :]], begin, offset + len(text) - begin
+            while offset + size < end:
+                held.append(next(parts))
+                size += len(held[-1])
+            text = b"".join(held)
+        yield b"".join((b"[", memoryview(text)[begin - offset : end - offset], b"]"))
 
 
 def _prefetched(parts: Iterator[tuple[bytes, int]]) -> Iterator[tuple[bytes, int]]:

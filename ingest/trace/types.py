@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from etq.errors import FormatError
-from etq.ingest.trace.blocks import Blocks, BrokenError, lists_at
+from etq.ingest.trace.blocks import Blocks, BrokenError
 from etq.ingest.trace.repair import Repair
 from etq.ingest.trace.scanner import Trace
 from etq.ingest.trace.text import Text
@@ -116,16 +116,17 @@ class Entries:
         self._text.release()
 
     def decode(self, *parts: Part[Any]) -> None:
-        """Decode the entries of the parts, in one pass over the text."""
+        """Decode the entries of the parts, in one pass over the blocks that have them."""
         read = self._blocks
         ends = np.cumsum([0, *read.sizes])
-        bounds = [np.searchsorted(part.places, ends).tolist() for part in parts]
-        blocks = lists_at(self._text.parts(), read.begins, read.ends)
-        for number, (block, size) in enumerate(zip(blocks, read.sizes, strict=True)):
+        bounds = [np.searchsorted(part.places, ends) for part in parts]
+        wanted = np.flatnonzero(np.any([np.diff(bound) > 0 for bound in bounds], axis=0)).tolist()
+        blocks = self._text.lists(*([of[number] for number in wanted] for of in (read.begins, read.ends)))
+        for number, block in zip(wanted, blocks, strict=True):
             raws: list[msgspec.Raw] = []
             for part, bound in zip(parts, bounds, strict=True):
                 places = (part.places[bound[number] : bound[number + 1]] - ends[number]).tolist()
                 # Decoding an entry that isn't wanted takes as long as finding its end.
-                if places and not (2 * len(places) > size and part.decode_list(block, places)):
+                if places and not (2 * len(places) > read.sizes[number] and part.decode_list(block, places)):
                     raws = raws or _raws.decode(block)
                     part.decode([raws[place] for place in places])

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 
 from etq.errors import FormatError
 from etq.ingest.trace import blocks
-from etq.ingest.trace.blocks import Blocks, BrokenError, lists_at
+from etq.ingest.trace.blocks import Blocks, BrokenError
 from etq.ingest.trace.scanner import Trace
+from etq.ingest.trace.text import Text, lists_at
 
 # Texts of what the reader searches for.
 TEXTS = st.lists(
@@ -54,6 +55,8 @@ def read(text: bytes, sizes: tuple[int, int, int]) -> list[bytes]:
     again = [*lists_at(parts_of(text, part), reading.begins, reading.ends)]
     assert [bytes(raw) for each in again for raw in msgspec.json.decode(each, type=list[msgspec.Raw])] == found
     assert [len(msgspec.json.decode(each, type=list[msgspec.Raw])) for each in again] == [*reading.sizes]
+    some = reading.begins[1::3], reading.ends[1::3]
+    assert [*lists_at(parts_of(text, part), *some)] == [*Text(text, "made").lists(*some)] == again[1::3]
     return found
 
 
