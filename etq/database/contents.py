@@ -54,7 +54,8 @@ def check(connection: duckdb.DuckDBPyConnection, path: str, database: str | None
     for table, sql in _expected().items():
         if found.get(table) != sql:
             what = "has other columns" if table in found else "is missing"
-            raise WarehouseError(f"{path}: not a warehouse of etq, or damaged: the table {table!r} {what}")
+            found_so = f"not a warehouse of etq, or damaged: the table {table!r} {what}"
+            raise WarehouseError(f"{path}: {found_so}; use a copy of it, or ingest its files into another")
     for kind, added in connection.execute(_ADDED, {"database": name, "tables": [*_expected()]}).fetchall():
         raise WarehouseError(
             f"{path}: has the {kind} {added!r}, which a warehouse can't have; ask its author for another"

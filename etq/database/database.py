@@ -41,6 +41,8 @@ class Database:
         self.file = None if path is None else identity(path)
         # Whether several threads run queries: then storing doesn't lower their memory limit.
         self.is_shared = False
+        # Whether statements of a caller may have dropped or changed tables: the next one that opens the file checks it.
+        self.is_altered = False
         self._first: _OfThread | None = _OfThread(connection)
         self._opener = get_ident()
         self._own = local()
@@ -113,7 +115,7 @@ class Database:
             self._close_others(-1)
             self._first = None
         limited.when_ended(partial(_close, connection))
-        if self.path is not None and not self.read_only:
+        if self.path is not None and not self.read_only and not self.is_altered:
             contents.note_passed(self.path, is_own=is_own)
 
     def _close_others(self, seconds: float) -> None:

@@ -12,7 +12,7 @@ from typing import Any, Final
 import duckdb
 
 from etq.catalog import SqlObject, foremost_in
-from etq.errors import ArgumentTypeError, EtqError, QueryError, message_of, nearest_words
+from etq.errors import ArgumentTypeError, EtqError, QueryError, WarehouseError, message_of, nearest_words
 from etq.render.notebook import html_table
 from etq.render.table import Rows, table
 from etq.render.terminal import style_of, wrapped
@@ -24,6 +24,7 @@ _NEEDS: Final = {**dict.fromkeys(("df", "fetchdf", "to_df"), ("pandas", "'etq[pa
 _INSTEAD: Final = dict.fromkeys(
     ("fetchone", "fetchmany"), "; fetchall() returns all rows, limit(1).fetchall() the first"
 )
+_CLOSED: Final = "what this result was asked of is closed; read the rows before, such as in the with block"
 _HINT: Final = ".select(NAME, ...) has those that you name"
 
 
@@ -96,6 +97,8 @@ class Result:
                 raise EtqError(f".{name}() needs {package}: pip install {install}") from error
             if isinstance(error, ModuleNotFoundError):
                 raise
+            if isinstance(error, duckdb.ConnectionException):
+                raise WarehouseError(_CLOSED) from error
             raise QueryError(message_of(error)) from error
         return Result(call, note=self._note, made=answer) if isinstance(answer, duckdb.DuckDBPyRelation) else answer
 

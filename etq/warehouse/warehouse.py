@@ -35,6 +35,7 @@ from etq.database.connection import (
     explained,
     in_memory,
     is_lake_path,
+    is_without_access,
 )
 from etq.database.cursors import database_of
 from etq.database.database import Database
@@ -47,6 +48,7 @@ from etq.database.publishing import NO_FOLDER
 from etq.database.results import QueryResult
 from etq.database.rollups import ANSWERED
 from etq.errors import (
+    EXPLAINED,
     ArgumentError,
     ArgumentTypeError,
     CallError,
@@ -58,6 +60,8 @@ from etq.errors import (
     counted,
     message_of,
     path_of,
+    place_in,
+    printable_lines,
 )
 from etq.ingest.stores import is_address
 from etq.warehouse.compared import Compared
@@ -278,8 +282,11 @@ class Warehouse(Views):
 
         Raises `QueryError` for a wrong query; errors in the data are raised when the result is read.
         """
-        make = self._relations(query, parameters)
-        return None if make is None else Result(make, query)
+        try:
+            make = self._relations(query, parameters)
+            return None if make is None else Result(make, query)
+        except QueryError as error:
+            raise self._of_python(error, query, parameters) from error.__cause__
 
     def relation(self, query: str, /, **parameters: Any) -> duckdb.DuckDBPyRelation:
         """Return the result as DuckDB's relation, on this thread's connection."""
@@ -292,8 +299,10 @@ class Warehouse(Views):
         """
         _check_query(query)
         try:
-            if not any(map(_is_table, parameters.values())) and _only_reads(query):
+            reads = _only_reads(query)
+            if reads and not any(map(_is_table, parameters.values())):
                 return partial(self._relation, query, parameters)
+            self._database.is_altered |= not reads
             with self._database.lock, self._joined(parameters) as values:
                 relation = self.connection_for(query).sql(query, params=self._values(values))
                 if relation is None:
@@ -1210,6 +1219,26 @@ class Warehouse(Views):
                 message = f"name the database of what is created or dropped: CREATE TABLE {name}.main.NAME"
             return QueryError(explained_query(self.connection, message, query))
 
+    def _of_python(self, error: QueryError, query: str, parameters: dict[str, Any]) -> QueryError:
+        """Return an error about a query as a traceback shows it: with its place in the query, or how to allow files."""
+        cause = error.__cause__
+        if is_without_access(cause):
+            return QueryError(f"{error}; etq.open(PATH, external_access=True) allows it")
+        if isinstance(cause, duckdb.Error) and self.is_open:
+            error.place = place_in(query, cause) or self._planned_place(query, parameters)
+            if error.place:
+                error.add_note(printable_lines(error.place))
+        return error
+
+    def _planned_place(self, query: str, parameters: dict[str, Any]) -> str:
+        """Return the place that DuckDB names when it plans a query: errors of its relations name none."""
+        try:
+            with self._database.lock, self._joined(parameters) as values:
+                self._database.fetch(f"{EXPLAINED}{query}", self._values(values))
+        except duckdb.Error as error:
+            return place_in(query, error)
+        return ""
+
     def _capture_of(self, key: int, is_new: bool) -> Capture:
         query = "SELECT capture_id, name, sha256, format, ?::BOOLEAN FROM captures WHERE capture_id = ?"
         return Capture(*self._database.fetch(query, [is_new, key])[0]).within(self)
@@ -1325,8 +1354,11 @@ def _check_query(query: object) -> None:
 
 
 def _only_reads(query: str) -> bool:
-    """Whether all statements are SELECT, so that they may run again."""
-    return all(each.type == duckdb.StatementType.SELECT for each in duckdb.extract_statements(query))
+    """Whether all statements are SELECT, so that they may run again. Raises `QueryError` if there are none."""
+    statements = duckdb.extract_statements(query)
+    if not statements:
+        raise QueryError("the query is empty; write a statement")
+    return all(each.type == duckdb.StatementType.SELECT for each in statements)
 
 
 def _is_program(path: str | os.PathLike[str]) -> bool:

@@ -129,3 +129,39 @@ def test_several_files_are_read() -> None:
         assert len(warehouse.captures()) == len(list(FLEET.glob("*.etdp")))
     with etq.read([files[0]]) as warehouse:
         assert warehouse.only is not None
+
+
+@pytest.mark.parametrize(
+    ("query", "place"),
+    [
+        ("SELCT 1", "LINE 1: SELCT 1\n        ^^^^^"),
+        ("SELECT 1\nFROM nix", "LINE 2: FROM nix\n             ^^^"),
+        ("SELECT nam FROM captures", "LINE 1: SELECT nam FROM captures\n               ^^^"),
+    ],
+)
+def test_a_traceback_shows_the_place_in_a_query(kept: Warehouse, query: str, place: str) -> None:
+    with pytest.raises(etq.QueryError) as caught:
+        kept.sql(query)
+    assert caught.value.place == place
+    assert caught.value.__notes__ == [place]
+
+
+@pytest.mark.parametrize("query", ["", ";", "-- nothing"])
+def test_an_empty_query_is_named(kept: Warehouse, query: str) -> None:
+    with pytest.raises(etq.QueryError, match="the query is empty"):
+        kept.sql(query)
+
+
+def test_what_closed_warehouses_say(tmp_path: Path) -> None:
+    """How a query may read a file; that a result is read before its warehouse is closed; which table was dropped."""
+    (tmp_path / "x.csv").write_text("x\n1\n")
+    path = tmp_path / "lab.duckdb"
+    with etq.open(path) as warehouse:
+        with pytest.raises(etq.QueryError, match=r"etq.open\(PATH, external_access=True\) allows it"):
+            warehouse.sql(f"FROM read_csv('{tmp_path}/x.csv')")
+        result = warehouse.sql("SELECT 1 AS x")
+        warehouse.sql("DROP TABLE captures")
+    with pytest.raises(etq.WarehouseError, match="is closed; read the rows before"):
+        result.fetchall()
+    with pytest.raises(etq.WarehouseError, match="the table 'captures' is missing; use a copy of it"):
+        etq.open(path)
