@@ -36,6 +36,7 @@ checked AS (
         ELSE error(
             'no capture' || coalesce(' of ' || selector::VARCHAR, '') || ' has a label ' || a.key || '; '
             || coalesce(_listed('label', c.keys), 'no capture has labels')
+            || '; etq label CAPTURE ' || a.key || '=VALUE sets it'
         )
     END AS number
     FROM counted AS c CROSS JOIN asked AS a

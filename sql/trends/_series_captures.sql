@@ -92,7 +92,9 @@ SELECT c.* EXCLUDE (captures, labelled, commits, times, are_hashes, has_hashes) 
         WHEN over IS NULL AND n.labels LIKE 'labels are %' THEN '; over names another label to order by'
         WHEN over <> 'captured_at' THEN '; or order by captured_at'
         ELSE ''
-    END)
+    END || '; etq label CAPTURE ' || CASE coalesce(over, 'build')
+        WHEN 'build' THEN 'build=41' WHEN 'captured_at' THEN 'captured_at=TIME' ELSE over || '=VALUE'
+    END || ' sets it')
     WHEN over = 'commit' AND c.commits < c.labelled AND c.times < c.labelled THEN _unless(is_lenient,
         'commits cannot be ordered: not all captures have a label commit_time (--label-git) or a captured_at'
     )

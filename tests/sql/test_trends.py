@@ -262,10 +262,12 @@ def test_few_and_odd_captures(warehouse: Warehouse) -> None:
     warehouse.ingest(capture(99), name="unlabelled")
     message = (
         "no capture has a label build, a label commit with commit_time or a captured_at to order by; "
-        "no capture has labels$"
+        "no capture has labels; etq label CAPTURE build=41 sets it$"
     )
     with pytest.raises(QueryError, match=message):
         warehouse.rows("FROM regressions()")
+    with pytest.raises(QueryError, match="no capture has a label device; .*; etq label CAPTURE device=VALUE sets it$"):
+        warehouse.rows("FROM outliers()")
     builds = ["1", "1", "3", "7", "7", "7", "100"]
     made = (Labelled(f"c{number}", capture(number), {"build": build}) for number, build in enumerate(builds))
     ingest_all(warehouse, made)
