@@ -54,7 +54,7 @@ GAPS: Final = f"""
     SELECT
         g.graph_id, g.node_index,
         {", ".join(f"max(g.gap) FILTER (WHERE g.metric = '{metric}') AS {metric}" for metric in METRICS)},
-        string_agg(g.metric, ', ') FILTER (WHERE g.grows) AS gap_grows, max(g.problem) AS gap_problem
+        string_agg(g.metric, ', ' ORDER BY g.metric) FILTER (WHERE g.grows) AS gap_grows, max(g.problem) AS gap_problem
     FROM ({" UNION ALL ".join(f"FROM node_gaps($gap, $capture, metric := '{metric}')" for metric in METRICS)}) AS g
     GROUP BY ALL
 """

@@ -112,7 +112,7 @@ def test_levels_of_profiling_are_not_compared(labs: dict[str, Warehouse]) -> Non
     warehouse, change = labs["mlp"], "UPDATE captures SET profiling_level = ? WHERE name = 'mlp01'"
     warehouse.connection.execute(change, ["debug"])
     for view in ("compare_ops", "compare_modules", "compare_captures", "compare_findings", "compared_captures"):
-        with pytest.raises(etq.QueryError, match=r"different profiling levels \((all, debug|debug, all)\) cannot be"):
+        with pytest.raises(etq.QueryError, match=r"different profiling levels \(all, debug\) cannot be"):
             rows_of(warehouse, view)
         assert len(rows_of(warehouse, view, allow_mismatch=True)) >= (0 if view == "compare_findings" else 3)
     warehouse.connection.execute(change, ["all"])
