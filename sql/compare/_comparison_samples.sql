@@ -88,9 +88,7 @@ sides AS MATERIALIZED (
                 THEN true
             ELSE error(
                 'captures of different profiling levels ('
-                || string_agg(
-                    DISTINCT coalesce(s.profiling_level, 'none'), ', ' ORDER BY coalesce(s.profiling_level, 'none')
-                ) OVER ()
+                || array_to_string(list_sort(list(DISTINCT coalesce(s.profiling_level, 'none')) OVER ()), ', ')
                 || ') cannot be compared, as tracing takes time; to compare them '
                 || 'nevertheless: --allow-mismatch, or allow_mismatch := true in SQL'
             )

@@ -145,15 +145,17 @@ def of_plain_times(each: SqlObject) -> Iterator[str]:
                 yield f"an ASOF join compares rows: row({compared.this}), not {compared.this}"
 
 
-def of_filtered_windows(each: SqlObject) -> Iterator[str]:
-    """In a window, DuckDB counts with FILTER by reading the frame of each row again."""
+def of_slow_windows(each: SqlObject) -> Iterator[str]:
+    """In a window, DuckDB counts with FILTER, and orders distinct values, by reading the frame of each row again."""
     for window in body(each).find_all(exp.Window) if each.kind != "table" else ():
         if isinstance(window.this, exp.Filter) and isinstance(window.this.this, exp.Count):
             yield f"count by CASE WHEN in a window, not by FILTER: {window}"
+        if window.this.find(exp.Distinct) and window.this.find(exp.Order):
+            yield f"list_sort(list(DISTINCT ...) OVER ...) in a window, not ORDER BY: {window}"
 
 
 # To parse all SQL takes seconds.
-PARSED = (unqualified, unnamed_or_unordered, of_later_themes, of_plain_times, of_filtered_windows)
+PARSED = (unqualified, unnamed_or_unordered, of_later_themes, of_plain_times, of_slow_windows)
 
 
 @pytest.mark.parametrize("rule", [undocumented, *(pytest.param(rule, marks=pytest.mark.long) for rule in PARSED)])
