@@ -152,6 +152,8 @@ def bench(programs: tuple[str, ...], **options: Any) -> None:
         return
     allow(GRACE)
     show_as(is_paged=False)  # a benchmark ends by itself, and prints lines after the result
+    if options["db"] is not None:
+        _check_db(options["db"])
     with made_bench(programs, options) as made:
         done = made.begin(resume=options["resume"])
         db = options["db"] or os.path.join(made.folder, "bench.duckdb")
@@ -166,6 +168,17 @@ def bench(programs: tuple[str, ...], **options: Any) -> None:
             raise
         status = measured.report()
     sys.exit(status)
+
+
+def _check_db(path: str) -> None:
+    """Raise `EtqError` for a file that is no warehouse, or a folder that doesn't exist: measuring takes long."""
+    from etq.database.publishing import check_folder
+    from etq.warehouse.warehouse import open
+
+    if os.path.exists(path):
+        open(path).close()
+    else:
+        check_folder(path)
 
 
 def _print_order(names: Sequence[str], options: dict[str, Any]) -> None:

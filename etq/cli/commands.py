@@ -214,13 +214,15 @@ JUDGING: Final = ("compare", "gate", "db")
 ALIASES: Final[Mapping[str, str]] = {"list": "captures", "ls": "captures", "diff": "compare"}
 # Names of commands in other tools, each with etq's command for it.
 NAMED_HERE: Final[Mapping[str, str]] = {
-    "add": "ingest FILE", "convert": "export FILE", "delete": "db remove CAPTURE", "efficiency": "roofline FILE",
+    "add": "ingest FILE", "analyze": "advice FILE", "convert": "export FILE", "delete": "db remove CAPTURE",
+    "efficiency": "roofline FILE",
     "fallback": "coverage FILE", "fallbacks": "coverage FILE", "flamegraph": "flame FILE", "hotspot": "ops FILE",
     "hotspots": "ops FILE", "import": "ingest FILE", "info": "summary FILE", "load": "ingest FILE",
-    "mfu": "steps FILE --efficiency", "open": "report FILE --open",
+    "mfu": "steps FILE --efficiency", "open": "report FILE --open", "operators": "ops FILE",
     "profile": "summary FILE, or measure: etq bench PROGRAM", "query": "sql QUERY", "remove": "db remove CAPTURE",
     "rm": "db remove CAPTURE", "schema": "views", "slow": "regressions", "stats": "ops FILE", "store": "ingest FILE",
-    "tables": "views", "top": "ops FILE", "tree": "flame FILE", "version": "--version", "view": "report FILE --open",
+    "tables": "views", "top": "ops FILE", "tree": "flame FILE",
+    "ui": "serve WAREHOUSE --open", "version": "--version", "view": "report FILE --open",
 }  # fmt: skip
 # Bare `etq` prints these commands, which answer the first questions about a file.
 FIRST: Final[Mapping[str, str]] = {

@@ -88,10 +88,14 @@ def _use_of(argument: str, command: click.Command) -> str:
 
 
 def _instead_of(option: str, command: click.Command) -> str:
-    """Return what to write instead of an option of other tools: a format's name, or --label to select captures."""
+    """Return what to write instead of an option of other tools, or of other commands: a format's name, --format, or
+    --label to select captures.
+    """
     forms = next((each.type for each in command.params if "--format" in each.opts), None)
     if isinstance(forms, click.Choice) and option[2:] in forms.choices:
         return f" Write --format {option[2:]}."
+    if option == "--format" and any("--to" in each.opts for each in command.params):
+        return " Write --to FORMAT."
     selects = any(each.name in ("capture", "selector", "base") for each in command.params)
     return " A label selects captures without an option: KEY=VALUE." if selects and option == "--label" else ""
 

@@ -21,7 +21,7 @@ from etq.tokens import ROLES
 @click.option("--port", type=IntRange(0, 65535), default=8650, help="Port; 0: any free one.  [default: 8650]")
 @click.option("--tokens", metavar="FILE", help="Require a token of this file for each request; allow pushes.")
 @click.option("--seconds", type=FloatRange(0.1, 3600), default=30, help="Seconds that a query may take.  [default: 30]")
-@click.option("--megabytes", type=IntRange(1), default=2048, help="MB that a push may have.  [default: 2048]")
+@click.option("--megabytes", type=IntRange(1), help="MB that a push may have.  [default: 2048]")
 @click.option("--open", "opens", is_flag=True, help="Open the first page in a browser.")
 @warehouse_argument
 def serve(
@@ -29,7 +29,7 @@ def serve(
     port: int,
     tokens: str | None,
     seconds: float,
-    megabytes: int,
+    megabytes: int | None,
     opens: bool,
     db: str,
 ) -> None:
@@ -47,7 +47,9 @@ def serve(
     """
     from etq.serve.running import run
 
-    run(db, host, port, tokens, seconds=seconds, megabytes=megabytes, opens=opens, report=say)
+    if megabytes is not None and tokens is None:
+        raise click.UsageError("--megabytes needs --tokens: without tokens, nobody can push")
+    run(db, host, port, tokens, seconds=seconds, megabytes=megabytes or 2048, opens=opens, report=say)
 
 
 @main.command()

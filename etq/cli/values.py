@@ -9,6 +9,7 @@ import click
 from etq import catalog
 from etq.cli import main
 from etq.cli.messages import say
+from etq.cli.no_rows import note_no_rows
 from etq.cli.numbers import IntRange
 from etq.cli.options import output_options, warehouse_option
 from etq.cli.showing import show_view
@@ -82,7 +83,23 @@ def gap(base: str, new: str, metric: str, worst: int | None, db: str, output: Ou
             _note_problems(warehouse, query, parameters)
             query += " WHERE gap IS NOT NULL LIMIT $worst"
             parameters["worst"] = worst
-        write(warehouse, query, output, view=catalog.named("numeric_gap"), **parameters)
+        if not write(warehouse, query, output, view=catalog.named("numeric_gap"), needs_rows=True, **parameters):
+            _note_missing(warehouse, base, new)
+
+
+def _note_missing(warehouse: Warehouse, *sides: str) -> None:
+    """Print which side has no values, or that none of one op has any on both."""
+    captures = {side: warehouse.capture(side) for side in sides}
+    query = "SELECT 1 FROM debug_values AS v WHERE v.capture_id = $key LIMIT 1"
+    missing = {
+        side: capture
+        for side, capture in captures.items()
+        if capture.format != "reference" and not warehouse.rows(query, key=capture.capture_id)[1]
+    }
+    for side, capture in missing.items():
+        note_no_rows(warehouse, "logged_values", side, capture, {})
+    if not missing:
+        say("Note: no op has a value in both captures")
 
 
 def _note_problems(warehouse: Warehouse, query: str, parameters: dict[str, Any]) -> None:

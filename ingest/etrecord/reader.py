@@ -29,6 +29,11 @@ from etq.ingest.etrecord.op_graphs import EDGE, EXPORTED, GraphRows, StoredGraph
 from etq.ingest.memory import check_json, refuse_beyond, shown
 
 IDENTIFIER: Final = "ETRECORD_V0"
+# The ends of names of members of the file that `torch.export.save` writes in torch 2.14 and in torch 2.7.
+_EXPORTED: Final = ("/archive_format", "serialized_exported_program.json")
+_OF_EXPORT: Final = (
+    "not an ETRecord: a program of torch.export (.pt2), without times; give the .etrecord or .pte that was made of it"
+)
 MAPS: Final = ("debug_handle_map", "delegate_map", "instruction_id_to_num_outs_map", "export_graph_id")
 PICKLES: Final = ("reference_outputs", "representative_inputs")
 WEIGHTS: Final = ("_state_dict", "_constants", "_example_inputs")
@@ -167,6 +172,8 @@ class _Record:
 
     def read(self) -> Iterator[Batch]:
         if IDENTIFIER not in self.members:
+            if any(name.endswith(_EXPORTED) for name in self.members):
+                raise FormatError(self.path, _OF_EXPORT)
             found = f"unpack {', '.join(sorted(self.members)[:3])}" if self.members else "it is empty"
             raise FormatError(self.path, f"not an ETRecord: a zip without the member {IDENTIFIER}; {found}")
         yield "record_members", self._member_rows()

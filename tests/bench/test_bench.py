@@ -183,6 +183,15 @@ def test_resuming_more_rounds_and_what_is_another_benchmark(lab: Lab) -> None:
     assert etq_bench("--resume").stderr.startswith("Error: bench-b/bench.json: can't be read: ")
 
 
+def test_what_is_no_warehouse_is_refused_before_a_measurement(lab: Lab) -> None:
+    Path("t.txt").write_text("precious")
+    before = sorted(lab.folder.iterdir())
+    for db, what in (("t.txt", "not a DuckDB database"), ("nix/lab.duckdb", "its folder does not exist")):
+        result = etq_bench("--rounds", "1", "--db", db)
+        assert (result.exit_code, result.stderr.startswith(f"Error: {db}: {what}; ")) == (1, True), result.stderr
+    assert sorted(lab.folder.iterdir()) == before and Path("t.txt").read_text() == "precious"
+
+
 def test_files_in_the_way_are_left_alone(lab: Lab) -> None:
     Path("bench-b").mkdir()
     Path("bench-b/01-1-base.etdp").write_text("precious")

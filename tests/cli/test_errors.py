@@ -214,6 +214,11 @@ WRONG_USAGE = [
     ("ops run --csv", "No such option '--csv'. Write --format csv."),
     ("trend --label build=1", "No such option '--label'. A label selects captures without an option: KEY=VALUE."),
     ("load {mlp}", "No such command or file 'load'; try: etq ingest FILE"),
+    ("operators {mlp}", "No such command or file 'operators'; try: etq ops FILE"),
+    ("analyze {mlp}", "No such command or file 'analyze'; try: etq advice FILE"),
+    ("ui", "No such command or file 'ui'; try: etq serve WAREHOUSE --open"),
+    ("export run --format chrome", "No such option '--format'. Write --to FORMAT."),
+    ("serve {lab} --megabytes 5", "--megabytes needs --tokens: without tokens, nobody can push"),
     ("version", "try: etq --version"),
     # Mistyped commands; views that have no command.
     ("ingset", "'ingest'"),
@@ -237,6 +242,7 @@ _NO_DEVICE = "no device events: it was recorded without a device"
 NOTES = [
     ("idle {trace}", f"{{trace}} has {_NO_DEVICE}"),
     ("show kernel_sequences {steps}", "{steps} has no calls of ops that launched so many kernels, copies and fills"),
+    ("gap net net", "net has no logged values: the runtime logs them at the level kIntermediateOutputs"),
     ("values {mlp}", "{mlp} has no logged values: the runtime logs them at the level kIntermediateOutputs"),
     ("memory {steps}", "{steps} has no allocations: record them with profile_memory=True"),
     ("steps {mlp}", "etq steps has no rows for {mlp}, of format etdump; use etq show execute_breakdown"),

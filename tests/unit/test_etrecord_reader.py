@@ -87,15 +87,24 @@ def assert_nothing_is_stored(warehouse: Warehouse) -> None:
 
 
 def test_files_that_are_not_records_are_reported(warehouse: Warehouse, tmp_path: Path) -> None:
-    without = io.BytesIO()
-    with zipfile.ZipFile(without, "w") as archive:
-        archive.writestr("b", "")
-        archive.writestr("a", "")
+    without, newer, older = io.BytesIO(), io.BytesIO(), io.BytesIO()
+    for file, members in (
+        (without, ("b", "a")),
+        # As torch.export.save writes them in torch 2.14 and 2.7.
+        (newer, ("net/models/model.json", "net/archive_format", "net/byteorder")),
+        (older, ("serialized_exported_program.json", "version")),
+    ):
+        with zipfile.ZipFile(file, "w") as archive:
+            for member in members:
+                archive.writestr(member, "")
+    exported = "not an ETRecord: a program of torch.export (.pt2), without times; give the .etrecord or .pte that"
     for content, message in (
         (b"", "not an ETRecord: expected a zip (`PK` at byte 0), found b''"),
         (b"hello, world", "not an ETRecord: expected a zip (`PK` at byte 0), found b'hell'"),
         (b"PK\x03\x04", "the zip is damaged: File is not a zip file"),
         (without.getvalue(), "not an ETRecord: a zip without the member ETRECORD_V0; unpack a, b"),
+        (newer.getvalue(), f"{exported} was made of it"),
+        (older.getvalue(), f"{exported} was made of it"),
     ):
         assert refusal(content) == message
         path = tmp_path / "some.etrecord"
