@@ -368,7 +368,7 @@ def test_the_first_pages_say_what_to_do_next(browser: WebDriver, tmp_path: Path)
         visit(browser, server, "/trends", failed=True)
         until(
             browser,
-            "/no capture has labels\\. A label is given with/.test(document.getElementById('state').textContent)",
+            "/no capture has labels; etq label CAPTURE build=41 sets it/.test(document.getElementById('state').textContent)",
         )
         visit(browser, server, "/sql")
         until(browser, f"{HINT} === \"FROM op_totals('it''s mine') LIMIT 20\"")

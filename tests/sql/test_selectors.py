@@ -123,7 +123,10 @@ def test_errors(lab: Warehouse) -> None:
         ingest_all(warehouse, [made(1, {"build": "7"})])
         for query, message in (
             ("trend(\"by\" := 'soc')", "no capture has a label soc to separate series by; label is build"),
-            ("outliers('c1', \"by\" := 'soc')", "no capture of c1 has a label soc; label is build"),
+            (
+                "outliers('c1', \"by\" := 'soc')",
+                "no capture of c1 has a label soc; label is build; etq label CAPTURE soc=VALUE sets it",
+            ),
         ):
             with pytest.raises(etq.QueryError) as raised:
                 warehouse.sql(f"FROM {query}").fetchall()

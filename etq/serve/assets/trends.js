@@ -72,7 +72,4 @@ etq.pageOfTrends = async () => {
   await load();
   const found = await known;
   if (found && !found.length) etq.state(etq.emptyText());
-  else if (found && !found.labels.size && document.documentElement.dataset.ready === "failed") {
-    document.getElementById("state").append(`. A label is given with etq label CAPTURE build=1 --db ${etq.source}, or by etq ingest with --label or --label-git.`);
-  }
 };
